@@ -19,13 +19,16 @@
 #include <small/util.h>
 
 /* n times SMALL_TEST_SCALE (a number or a fraction such as 1/20), at least
- * one: loops are written for a release build and scaled down elsewhere. */
+ * one: loops are written for a release build and scaled down elsewhere. The
+ * build gives the default: 1 in release, 1/20 in the others. */
 static inline size_t test_scale(size_t n)
 {
 	const char *env = getenv("SMALL_TEST_SCALE");
 	double scale = 1, over = 1;
 
-	if (env != NULL && sscanf(env, "%lf/%lf", &scale, &over) < 1)
+	if (env == NULL || *env == '\0')
+		env = SMALL_TEST_SCALE;
+	if (sscanf(env, "%lf/%lf", &scale, &over) < 1)
 		scale = 1;
 	scale = (double)n * scale / over;
 	return scale < 1 ? 1 : (size_t)scale;
