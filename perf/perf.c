@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* perf - options, clock, interleaved rounds, counted loops, records. */
+#include "perf.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef PERF_FLAGS
+# define PERF_FLAGS "unknown"
+#endif
+#ifdef __clang__
+# define PERF_COMPILER "clang " __clang_version__
+#else
+# define PERF_COMPILER "gcc " __VERSION__
+#endif
+
+struct perf_options perf = {
+	.level = PERF_DEFAULT,
+	.seed = 1,
+};
+
+uint64_t perf_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+long perf_faults(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_minflt;
+}
+
+size_t perf_rss_kib(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	if (f == NULL)
+		return 0;
+	if (fscanf(f, "%*u %lu", &pages) != 1)
+		pages = 0;
+	fclose(f);
+	return pages * ((size_t)sysconf(_SC_PAGESIZE) / 1024);
+}
+
+void *perf_malloc(size_t size)
+{
+	void *ptr = malloc(size != 0 ? size : 1);
+
+	if (ptr == NULL) {
+		fprintf(stderr, "perf: no memory for %zu bytes\n", size);
+		exit(1);
+	}
+	return ptr;
+}
+
+static int cmp_double(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int cmp_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+struct perf_spread perf_spread(double *values, size_t count)
+{
+	struct perf_spread s = {0, 0, 0};
+
+	if (count == 0)
+		return s;
+	qsort(values, count, sizeof(*values), cmp_double);
+	s.median = count % 2 != 0
+	                   ? values[count / 2]
+	                   : (values[count / 2 - 1] + values[count / 2]) / 2;
+	s.min = values[0];
+	s.max = values[count - 1];
+	return s;
+}
+
+void perf_sort_u32(uint32_t *values, size_t count)
+{
+	qsort(values, count, sizeof(*values), cmp_u32);
+}
+
+uint32_t perf_percentile(const uint32_t *sorted, size_t count, double p)
+{
+	size_t i = (size_t)((double)count * p);
+
+	if (count == 0)
+		return 0;
+	return sorted[i < count ? i : count - 1];
+}
+
+void perf_key(struct perf_arm *arm, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(arm->key, sizeof(arm->key), fmt, ap);
+	va_end(ap);
+}
+
+void perf_begin(const char *bench, const char *key_fmt, ...)
+{
+	va_list ap;
+
+	printf("bench=%s ", bench);
+	va_start(ap, key_fmt);
+	vprintf(key_fmt, ap);
+	va_end(ap);
+	putchar('\t');
+}
+
+void perf_put(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+}
+
+void perf_end(void)
+{
+	putchar('\n');
+	fflush(stdout);
+}
+
+/*
+ * What callgrind is told by name: it collects while perf_collect() runs and
+ * dumps when perf_mark() is entered. Neither may be inlined, cloned or left
+ * by a tail call.
+ */
+void perf_collect(struct perf_arm *arm, uint64_t ops);
+void perf_mark(void);
+
+__attribute__((noinline, noclone)) void perf_collect(struct perf_arm *arm,
+                                                     uint64_t ops)
+{
+	arm->loop(arm, ops);
+	__asm__ volatile("" : : : "memory");
+}
+
+__attribute__((noinline, noclone)) void perf_mark(void)
+{
+	__asm__ volatile("" : : : "memory");
+}
+
+/* A system call that does nothing and that a trace shows: write(-1, none, n).
+ * Between 1 and 2 a loop runs; 3 ends a count. */
+static void trace_mark(size_t n)
+{
+	static const char none[4];
+
+	if (write(-1, none, n) >= 0)
+		abort();
+}
+
+static void count_loop(struct perf_arm *arm, uint64_t ops)
+{
+	uint64_t once = arm->before != NULL ? ops : 1;
+	uint64_t step = arm->before != NULL ? 1 : ops;
+
+	for (uint64_t i = 0; i < once; i++) {
+		if (arm->before != NULL)
+			arm->before(arm);
+		trace_mark(1);
+		perf_collect(arm, step);
+		trace_mark(2);
+	}
+	trace_mark(3);
+	perf_mark();
+}
+
+static int arm_open(struct perf_arm *arm)
+{
+	if (arm->open == NULL || arm->open(arm) == 0)
+		return 0;
+	arm->is_absent = true;
+	return -1;
+}
+
+static void arm_close(struct perf_arm *arm)
+{
+	if (arm->close != NULL)
+		arm->close(arm);
+}
+
+/* Prints for each dump pair: the record it belongs to, N, its floor. */
+static void compare_counts(const char *bench, struct perf_arm *arms,
+                           size_t count)
+{
+	const char *floor = "-";
+
+	for (size_t i = 0; i < count; i++) {
+		if (arms[i].is_floor)
+			floor = arms[i].key;
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct perf_arm *arm = &arms[i];
+
+		if (arm->count == 0 || (!arm->is_gate && !perf.count_all) ||
+		    arm_open(arm) != 0)
+			continue;
+		if (arm->before == NULL)
+			arm->loop(arm, arm->count); /* warm */
+		count_loop(arm, arm->count);
+		count_loop(arm, arm->count * 2);
+		arm_close(arm);
+		printf("count\tbench=%s %s\t%llu\tbench=%s %s\n", bench,
+		       arm->key, (unsigned long long)arm->count, bench, floor);
+		fflush(stdout);
+	}
+}
+
+/* The median of single operations, each prepared untimed. */
+static double time_each(struct perf_arm *arm)
+{
+	double *ns = perf_malloc(arm->ops * sizeof(*ns));
+	struct perf_spread spread;
+
+	for (uint64_t i = 0; i < arm->ops; i++) {
+		uint64_t start;
+
+		arm->before(arm);
+		start = perf_now_ns();
+		perf_collect(arm, 1);
+		ns[i] = (double)(perf_now_ns() - start);
+	}
+	spread = perf_spread(ns, arm->ops);
+	free(ns);
+	return spread.median;
+}
+
+static double time_all(struct perf_arm *arm)
+{
+	uint64_t start = perf_now_ns();
+
+	perf_collect(arm, arm->ops);
+	return (double)(perf_now_ns() - start) / (double)arm->ops;
+}
+
+static void arm_round(struct perf_arm *arm, bool is_warm_up)
+{
+	long faults = perf_faults();
+	double ns = arm->before != NULL ? time_each(arm) : time_all(arm);
+
+	if (is_warm_up)
+		return;
+	arm->ns[arm->rounds] = ns;
+	arm->faults[arm->rounds] = (double)(perf_faults() - faults);
+	arm->rounds++;
+}
+
+static void arm_print(const char *bench, struct perf_arm *arm, double first)
+{
+	struct perf_spread ns = perf_spread(arm->ns, arm->rounds);
+	struct perf_spread faults = perf_spread(arm->faults, arm->rounds);
+
+	perf_begin(bench, "%s", arm->key);
+	perf_put("ns_op=%.4g ns_min=%.4g ns_max=%.4g", ns.median, ns.min,
+	         ns.max);
+	if (first > 0)
+		perf_put(" ratio=%.3g", ns.median / first);
+	perf_put(" faults=%.0f rss_kib=%zu", faults.median, perf_rss_kib());
+	if (arm->report != NULL)
+		arm->report(arm);
+	perf_end();
+}
+
+static double first_ns(struct perf_arm *arms, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!arms[i].is_absent)
+			return perf_spread(arms[i].ns, arms[i].rounds).median;
+	}
+	return 0;
+}
+
+/* Arms that stay open from first round to last. */
+static void compare_open(const char *bench, struct perf_arm *arms,
+                         size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		arm_open(&arms[i]);
+	for (size_t round = 0; round <= perf.rounds; round++) {
+		for (size_t i = 0; i < count; i++) {
+			if (!arms[i].is_absent)
+				arm_round(&arms[i], round == 0);
+		}
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (arms[i].is_absent)
+			continue;
+		arm_print(bench, &arms[i], first_ns(arms, count));
+		arm_close(&arms[i]);
+	}
+}
+
+/* Arms that would not fit beside each other: each round is on its own. */
+static void compare_fresh(const char *bench, struct perf_arm *arms,
+                          size_t count)
+{
+	for (size_t round = 0; round < perf.rounds; round++) {
+		for (size_t i = 0; i < count; i++) {
+			bool is_last = round + 1 == perf.rounds;
+
+			if (arms[i].is_absent || arm_open(&arms[i]) != 0)
+				continue;
+			arm_round(&arms[i], false);
+			if (is_last)
+				arm_print(bench, &arms[i],
+				          first_ns(arms, i + 1));
+			arm_close(&arms[i]);
+		}
+	}
+}
+
+void perf_compare(const char *bench, struct perf_arm *arms, size_t count)
+{
+	if (perf.counting)
+		compare_counts(bench, arms, count);
+	else if (count > 0 && arms[0].is_fresh)
+		compare_fresh(bench, arms, count);
+	else
+		compare_open(bench, arms, count);
+	for (size_t i = 0; i < count && !perf.counting; i++) {
+		if (arms[i].is_absent)
+			printf("# %s: %s is not on this machine\n", bench,
+			       arms[i].key);
+	}
+}
+
+/* What two readings of the clock cost, in ns: part of each single time. */
+static double clock_cost(void)
+{
+	double ns[101];
+
+	for (size_t i = 0; i < 101; i++) {
+		uint64_t start = perf_now_ns();
+
+		ns[i] = (double)(perf_now_ns() - start);
+	}
+	return perf_spread(ns, 101).median;
+}
+
+static void print_cpu(void)
+{
+	char line[256];
+	FILE *f = fopen("/proc/cpuinfo", "r");
+
+	printf("# cpu: ");
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+		char *colon = strchr(line, ':');
+
+		if (strncmp(line, "model name", 10) != 0 || colon == NULL)
+			continue;
+		line[strcspn(line, "\n")] = 0;
+		printf("%s, ", colon + 2);
+		break;
+	}
+	if (f != NULL)
+		fclose(f);
+	printf("%ld online\n", sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+static void print_header(void)
+{
+	static const char *const levels[] = {"quick", "default", "full"};
+	const char *revision = getenv("PERF_REVISION");
+
+	print_cpu();
+	printf("# compiler: %s\n# flags: %s\n", PERF_COMPILER, PERF_FLAGS);
+	printf("# revision: %s\n", revision != NULL ? revision : "unknown");
+	printf("# seed: %llu\n# rounds: %zu\n# level: %s\n",
+	       (unsigned long long)perf.seed, perf.rounds, levels[perf.level]);
+	printf("# clock_ns: %.0f (in each operation that is timed alone)\n",
+	       clock_cost());
+	fflush(stdout);
+}
+
+static void usage(const char *name, int status)
+{
+	fprintf(status != 0 ? stderr : stdout,
+	        "usage: %s [--quick|--full] [--rounds N] [--seed N]"
+	        " [--only NAME] [--list] [--count|--count-all]\n",
+	        name);
+	exit(status);
+}
+
+static void list_benches(const struct perf_bench *benches, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		printf("%s\n", benches[i].name);
+	exit(0);
+}
+
+static unsigned long long parse_number(const char *text)
+{
+	char *end;
+	unsigned long long n = strtoull(text, &end, 0);
+
+	if (end == text || *end != 0) {
+		fprintf(stderr, "perf: '%s' is not a number\n", text);
+		exit(2);
+	}
+	return n;
+}
+
+static void parse(int argc, char **argv, const struct perf_bench *benches,
+                  size_t count)
+{
+	static const struct option options[] = {
+		{"quick", no_argument, NULL, 'q'},
+		{"full", no_argument, NULL, 'f'},
+		{"rounds", required_argument, NULL, 'r'},
+		{"seed", required_argument, NULL, 's'},
+		{"only", required_argument, NULL, 'o'},
+		{"list", no_argument, NULL, 'l'},
+		{"count", no_argument, NULL, 'c'},
+		{"count-all", no_argument, NULL, 'a'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		switch (c) {
+		case 'q': perf.level = PERF_QUICK; break;
+		case 'f': perf.level = PERF_FULL; break;
+		case 'r': perf.rounds = parse_number(optarg); break;
+		case 's': perf.seed = parse_number(optarg); break;
+		case 'o': perf.only = optarg; break;
+		case 'l': list_benches(benches, count); break;
+		case 'a': perf.count_all = true; /* fall through */
+		case 'c': perf.counting = true; break;
+		default: usage(argv[0], c == 'h' ? 0 : 2);
+		}
+	}
+	if (optind != argc)
+		usage(argv[0], 2);
+}
+
+int perf_main(int argc, char **argv, const struct perf_bench *benches,
+              size_t count)
+{
+	parse(argc, argv, benches, count);
+	/* bench.md asks for at least nine; the long form takes more. */
+	if (perf.rounds == 0)
+		perf.rounds = perf_pick(9, 9, 15);
+	if (perf.rounds > PERF_ROUNDS_MAX)
+		perf.rounds = PERF_ROUNDS_MAX;
+	if (!perf.counting)
+		print_header();
+	for (size_t i = 0; i < count; i++) {
+		const struct perf_bench *bench = &benches[i];
+
+		if (perf.only != NULL && !strstr(bench->name, perf.only))
+			continue;
+		if (!perf.counting || !bench->is_timed_only)
+			bench->run();
+	}
+	return 0;
+}
