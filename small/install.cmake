@@ -1,0 +1,81 @@
+# What is installed, and how others find it: a CMake package with components
+# (core, lua5.1, lua5.3, lua5.4, luajit) and a pkg-config file a library.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(small_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/small)
+
+# small_install(export component target ...): libraries, their export file.
+function(small_install export)
+	install(TARGETS ${ARGN} EXPORT ${export}
+		ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+		LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+		INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+	install(EXPORT ${export} NAMESPACE small:: FILE ${export}.cmake
+		DESTINATION ${small_package_dir})
+endfunction()
+
+# small_pc(name description requires private): a pkg-config file that moves
+# with the tree, unless an install folder was given as an absolute path.
+function(small_pc name description requires private)
+	foreach(dir LIBDIR INCLUDEDIR)
+		set(${dir} ${CMAKE_INSTALL_${dir}})
+		if(NOT IS_ABSOLUTE "${${dir}}")
+			set(${dir} "\${prefix}/${${dir}}")
+		endif()
+	endforeach()
+	set(PREFIX ${CMAKE_INSTALL_PREFIX})
+	if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+		file(RELATIVE_PATH up
+			/${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+		set(PREFIX "\${pcfiledir}/${up}")
+	endif()
+	configure_file(${PROJECT_SOURCE_DIR}/small/small.pc.in
+		${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+	install(FILES ${PROJECT_BINARY_DIR}/${name}.pc
+		DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+
+set_target_properties(small PROPERTIES EXPORT_NAME small)
+set_target_properties(small_shared PROPERTIES EXPORT_NAME shared)
+small_install(small-core small small_shared)
+small_pc(small "${PROJECT_DESCRIPTION}" "" "-pthread")
+foreach(header IN LISTS SMALL_HEADERS)
+	file(RELATIVE_PATH header_dir ${PROJECT_SOURCE_DIR} ${header})
+	get_filename_component(header_dir ${header_dir} DIRECTORY)
+	install(FILES ${header}
+		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${header_dir})
+endforeach()
+
+foreach(version IN LISTS SMALL_LUA_FOUND)
+	set_target_properties(small_lua${version} PROPERTIES
+		EXPORT_NAME lua${version})
+	set_target_properties(small_lua${version}_shared PROPERTIES
+		EXPORT_NAME lua${version}_shared)
+	small_install(small-lua${version} small_lua${version}
+		small_lua${version}_shared)
+	small_pc(small-lua${version}
+		"Lua ${version} under a hard limit" "small lua${version}" "")
+	if(TARGET small-lua${version})
+		install(TARGETS small-lua${version})
+	endif()
+endforeach()
+if(SMALL_LUA_FOUND)
+	install(FILES ${SMALL_LUA_HEADERS}
+		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/small/lua)
+endif()
+if(TARGET small-lua5.4)
+	install(FILES ${PROJECT_BINARY_DIR}/small-lua
+		DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+configure_package_config_file(small/small-config.cmake.in
+	${PROJECT_BINARY_DIR}/small-config.cmake
+	INSTALL_DESTINATION ${small_package_dir})
+write_basic_package_version_file(
+	${PROJECT_BINARY_DIR}/small-config-version.cmake
+	COMPATIBILITY SameMinorVersion)
+install(FILES
+	${PROJECT_BINARY_DIR}/small-config.cmake
+	${PROJECT_BINARY_DIR}/small-config-version.cmake
+	DESTINATION ${small_package_dir})
