@@ -1,0 +1,22 @@
+# Tests of the tree rather than of a module: see the head of each script.
+set(audit_headers ${SMALL_HEADERS})
+if(SMALL_LUA_FOUND)
+	list(APPEND audit_headers ${SMALL_LUA_HEADERS})
+endif()
+small_add_script(audit/headers.sh ${PROJECT_SOURCE_DIR} -- ${audit_headers}
+	LABELS audit)
+
+# audit_exports(name shared static map)
+function(audit_exports name shared static map)
+	add_test(NAME audit_exports_${name}
+		COMMAND ${PROJECT_SOURCE_DIR}/test/audit/exports.sh
+			$<TARGET_FILE:${shared}> $<TARGET_FILE:${static}> ${map})
+	set_tests_properties(audit_exports_${name} PROPERTIES
+		LABELS "nomemcheck;audit")
+endfunction()
+
+audit_exports(core small_shared small ${PROJECT_SOURCE_DIR}/small/libsmall.map)
+foreach(version IN LISTS SMALL_LUA_FOUND)
+	audit_exports(lua${version} small_lua${version}_shared
+		small_lua${version} ${SMALL_LUA_MAP})
+endforeach()
