@@ -58,3 +58,12 @@ size_t fault_pagesize(void)
 {
 	return fault.pagesize;
 }
+
+/* So that every test binary can be run with another page size. */
+__attribute__((constructor)) static void fault_pagesize_from_env(void)
+{
+	const char *env = getenv("SMALL_TEST_PAGESIZE");
+
+	if (env != NULL)
+		fault.pagesize = strtoul(env, NULL, 0);
+}

@@ -39,7 +39,8 @@ void fault_clear(void) SMALL_SYM(fault_clear);
 size_t fault_seen(void) SMALL_SYM(fault_seen);
 size_t fault_refused(void) SMALL_SYM(fault_refused);
 /* Another page size than the machine's, a multiple of it; 0 = the real one.
- * Set before the first object is created. */
+ * Set before the first object is created; SMALL_TEST_PAGESIZE in the
+ * environment sets it for a whole run. */
 void fault_set_pagesize(size_t size) SMALL_SYM(fault_set_pagesize);
 size_t fault_pagesize(void) SMALL_SYM(fault_pagesize);
 #else
