@@ -47,6 +47,34 @@ foreach(header IN LISTS SMALL_HEADERS)
 		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${header_dir})
 endforeach()
 
+# Manual pages: small(7) and small-lua(1) by hand, the others from headers.
+set(small_pages)
+function(small_man header)
+	get_filename_component(page ${header} NAME_WE)
+	set(page ${PROJECT_BINARY_DIR}/man/small_${page}.3)
+	add_custom_command(OUTPUT ${page}
+		COMMAND ${SMALL_AWK} -v version=${PROJECT_VERSION}
+			-f ${PROJECT_SOURCE_DIR}/small/man/header.awk
+			${header} >${page}
+		DEPENDS ${header} ${PROJECT_SOURCE_DIR}/small/man/header.awk)
+	set(small_pages ${small_pages} ${page} PARENT_SCOPE)
+	install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
+endfunction()
+
+find_program(SMALL_AWK awk REQUIRED)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/man)
+foreach(header IN LISTS SMALL_HEADERS)
+	small_man(${header})
+endforeach()
+if(SMALL_LUA_FOUND)
+	foreach(header IN LISTS SMALL_LUA_HEADERS)
+		small_man(${header})
+	endforeach()
+endif()
+add_custom_target(small_man ALL DEPENDS ${small_pages})
+install(FILES ${PROJECT_SOURCE_DIR}/small/man/small.7
+	DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
+
 foreach(version IN LISTS SMALL_LUA_FOUND)
 	set_target_properties(small_lua${version} PROPERTIES
 		EXPORT_NAME lua${version})
@@ -65,6 +93,8 @@ if(SMALL_LUA_FOUND)
 		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/small/lua)
 endif()
 if(TARGET small-lua5.4)
+	install(FILES ${PROJECT_SOURCE_DIR}/small/man/small-lua.1
+		DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 	install(FILES ${PROJECT_BINARY_DIR}/small-lua
 		DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
