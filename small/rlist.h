@@ -23,9 +23,15 @@ struct rlist {
 	struct rlist *next;
 };
 
-#define RLIST_HEAD_INITIALIZER(name) {&(name), &(name)}
-#define RLIST_LINK_INITIALIZER       {0, 0}
-#define RLIST_HEAD(name)             struct rlist name = RLIST_HEAD_INITIALIZER(name)
+#define RLIST_HEAD_INITIALIZER(name) \
+ {                                   \
+  &(name), &(name)                   \
+ }
+#define RLIST_LINK_INITIALIZER \
+ {                             \
+  0, 0                         \
+ }
+#define RLIST_HEAD(name) struct rlist name = RLIST_HEAD_INITIALIZER(name)
 
 static inline void rlist_create(struct rlist *list)
 {
@@ -193,64 +199,60 @@ static inline void rlist_cut_before(struct rlist *to, struct rlist *from,
 #endif
 
 /* The struct that holds `item` as `member`. */
-#define rlist_entry(item, type, member)                                        \
-	((type *)(void *)((char *)(item)-offsetof(type, member)))
-#define rlist_first_entry(head, type, member)                                  \
-	rlist_entry((head)->next, type, member)
-#define rlist_last_entry(head, type, member)                                   \
-	rlist_entry((head)->prev, type, member)
+#define rlist_entry(item, type, member) \
+ ((type *)(void *)((char *)(item)-offsetof(type, member)))
+#define rlist_first_entry(head, type, member) \
+ rlist_entry((head)->next, type, member)
+#define rlist_last_entry(head, type, member) \
+ rlist_entry((head)->prev, type, member)
 
 /* Entry versions need the entry's type; __typeof__ serves C and C++ alike. */
-#define rlist_next_entry(entry, member)                                        \
-	rlist_entry((entry)->member.next, __typeof__(*(entry)), member)
-#define rlist_prev_entry(entry, member)                                        \
-	rlist_entry((entry)->member.prev, __typeof__(*(entry)), member)
+#define rlist_next_entry(entry, member) \
+ rlist_entry((entry)->member.next, __typeof__(*(entry)), member)
+#define rlist_prev_entry(entry, member) \
+ rlist_entry((entry)->member.prev, __typeof__(*(entry)), member)
 /* The previous entry, or NULL when entry is the first one. */
-#define rlist_prev_entry_safe(entry, head, member)                             \
-	((entry)->member.prev == (head) ? NULL                                 \
-	                                : rlist_prev_entry(entry, member))
+#define rlist_prev_entry_safe(entry, head, member) \
+ ((entry)->member.prev == (head) ? NULL : rlist_prev_entry(entry, member))
 
-#define rlist_add_entry(head, entry, member)                                   \
-	rlist_add(head, &(entry)->member)
-#define rlist_add_tail_entry(head, entry, member)                              \
-	rlist_add_tail(head, &(entry)->member)
+#define rlist_add_entry(head, entry, member) rlist_add(head, &(entry)->member)
+#define rlist_add_tail_entry(head, entry, member) \
+ rlist_add_tail(head, &(entry)->member)
 #define rlist_del_entry(entry, member) rlist_del(&(entry)->member)
-#define rlist_shift_entry(head, type, member)                                  \
-	rlist_entry(rlist_shift(head), type, member)
-#define rlist_shift_tail_entry(head, type, member)                             \
-	rlist_entry(rlist_shift_tail(head), type, member)
+#define rlist_shift_entry(head, type, member) \
+ rlist_entry(rlist_shift(head), type, member)
+#define rlist_shift_tail_entry(head, type, member) \
+ rlist_entry(rlist_shift_tail(head), type, member)
 #define rlist_move_entry(to, entry, member) rlist_move(to, &(entry)->member)
-#define rlist_move_tail_entry(to, entry, member)                               \
-	rlist_move_tail(to, &(entry)->member)
+#define rlist_move_tail_entry(to, entry, member) \
+ rlist_move_tail(to, &(entry)->member)
 /* True when the loop variable of a foreach_entry ran off the list. */
 #define rlist_entry_is_head(entry, head, member) (&(entry)->member == (head))
 
-#define rlist_foreach(item, head)                                              \
-	for ((item) = (head)->next; (item) != (head); (item) = (item)->next)
-#define rlist_foreach_reverse(item, head)                                      \
-	for ((item) = (head)->prev; (item) != (head); (item) = (item)->prev)
+#define rlist_foreach(item, head) \
+ for ((item) = (head)->next; (item) != (head); (item) = (item)->next)
+#define rlist_foreach_reverse(item, head) \
+ for ((item) = (head)->prev; (item) != (head); (item) = (item)->prev)
 /* tmp keeps the next item, so that the body may take item out. */
-#define rlist_foreach_safe(item, head, tmp)                                    \
-	for ((item) = (head)->next;                                            \
-	     (item) != (head) && ((tmp) = (item)->next, 1); (item) = (tmp))
+#define rlist_foreach_safe(item, head, tmp)                                 \
+ for ((item) = (head)->next; (item) != (head) && ((tmp) = (item)->next, 1); \
+      (item) = (tmp))
 
-#define rlist_foreach_entry(entry, head, member)                               \
-	for ((entry) = rlist_entry((head)->next, __typeof__(*(entry)), member); \
-	     &(entry)->member != (head);                                       \
-	     (entry) = rlist_next_entry(entry, member))
-#define rlist_foreach_entry_reverse(entry, head, member)                       \
-	for ((entry) = rlist_entry((head)->prev, __typeof__(*(entry)), member); \
-	     &(entry)->member != (head);                                       \
-	     (entry) = rlist_prev_entry(entry, member))
-#define rlist_foreach_entry_safe(entry, head, member, tmp)                     \
-	for ((entry) = rlist_entry((head)->next, __typeof__(*(entry)), member); \
-	     &(entry)->member != (head) &&                                     \
-	     ((tmp) = rlist_next_entry(entry, member), 1);                     \
-	     (entry) = (tmp))
-#define rlist_foreach_entry_safe_reverse(entry, head, member, tmp)             \
-	for ((entry) = rlist_entry((head)->prev, __typeof__(*(entry)), member); \
-	     &(entry)->member != (head) &&                                     \
-	     ((tmp) = rlist_prev_entry(entry, member), 1);                     \
-	     (entry) = (tmp))
+#define rlist_foreach_entry(entry, head, member)                         \
+ for ((entry) = rlist_entry((head)->next, __typeof__(*(entry)), member); \
+      &(entry)->member != (head); (entry) = rlist_next_entry(entry, member))
+#define rlist_foreach_entry_reverse(entry, head, member)                 \
+ for ((entry) = rlist_entry((head)->prev, __typeof__(*(entry)), member); \
+      &(entry)->member != (head); (entry) = rlist_prev_entry(entry, member))
+#define rlist_foreach_entry_safe(entry, head, member, tmp)               \
+ for ((entry) = rlist_entry((head)->next, __typeof__(*(entry)), member); \
+      &(entry)->member != (head) &&                                      \
+      ((tmp) = rlist_next_entry(entry, member), 1);                      \
+      (entry) = (tmp))
+#define rlist_foreach_entry_safe_reverse(entry, head, member, tmp)       \
+ for ((entry) = rlist_entry((head)->prev, __typeof__(*(entry)), member); \
+      &(entry)->member != (head) &&                                      \
+      ((tmp) = rlist_prev_entry(entry, member), 1);                      \
+      (entry) = (tmp))
 
 #endif /* SMALL_RLIST_H */

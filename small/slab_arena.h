@@ -20,8 +20,10 @@
  * Errors:  NULL or -1 when the quota or the OS refuses; the arena and the
  *          quota are then as before. Slabs are not zeroed.
  *
- * INV(idle_retained): idle slabs <= the retain bound, in slabs
- * INV(used_charged):  the quota holds used + large, no more, no less
+ * INV(idle_retained)  idle <= retain (but for slabs that the OS refused to
+ *                     unmap: they stay idle and charged)
+ * INV(idle_listed)    the list holds idle / slab_size entries
+ * INV(idle_used)      idle <= used, both whole slabs
  */
 #include <small/quota.h>
 #include <small/rlist.h>
@@ -30,21 +32,21 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#define SLAB_MIN_SIZE  ((size_t)(USHRT_MAX + 1))
+#define SLAB_MIN_SIZE   ((size_t)(USHRT_MAX + 1))
 #define SMALL_UNLIMITED SIZE_MAX
 
 /* A flag of ours is told from a raw MAP_* word by its mark. */
 #define SLAB_ARENA_FLAG_MARK ((int)0x80000000)
 #define SLAB_ARENA_FLAG(n)   (SLAB_ARENA_FLAG_MARK | (n))
-#define IS_SLAB_ARENA_FLAG(flags, flag)                                        \
-	(((flags) & (flag)) == (flag) && ((flags)&SLAB_ARENA_FLAG_MARK) != 0)
+#define IS_SLAB_ARENA_FLAG(flags, flag) \
+ (((flags) & (flag)) == (flag) && ((flags)&SLAB_ARENA_FLAG_MARK) != 0)
 /* Exactly one of private and shared; the others are added with |. */
-#define SLAB_ARENA_PRIVATE   SLAB_ARENA_FLAG(1 << 0)
-#define SLAB_ARENA_SHARED    SLAB_ARENA_FLAG(1 << 1)
+#define SLAB_ARENA_PRIVATE SLAB_ARENA_FLAG(1 << 0)
+#define SLAB_ARENA_SHARED  SLAB_ARENA_FLAG(1 << 1)
 /* Keep the slabs out of core dumps (MADV_DONTDUMP). */
-#define SLAB_ARENA_DONTDUMP  SLAB_ARENA_FLAG(1 << 2)
+#define SLAB_ARENA_DONTDUMP SLAB_ARENA_FLAG(1 << 2)
 /* Ask for transparent huge pages (MADV_HUGEPAGE). */
-#define SLAB_ARENA_HUGEPAGE  SLAB_ARENA_FLAG(1 << 3)
+#define SLAB_ARENA_HUGEPAGE SLAB_ARENA_FLAG(1 << 3)
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,19 +60,26 @@ struct slab_arena_stack {
 
 struct slab_arena_entry; /* one place of the side table */
 
+/* Whoever keeps free memory of the arena that a thread under pressure may
+ * take: a slab_cache. reclaim() is called from any thread, with the clients'
+ * lock held, and hands whole free slabs to slab_unmap(). */
+struct slab_arena_client {
+	void (*reclaim)(struct slab_arena_client *self);
+	struct rlist link;
+};
+
 struct slab_arena {
-	void *arena;        /* the preallocated mapping, NULL when none */
-	size_t prealloc;    /* its size in bytes */
-	size_t slab_size;   /* bytes of a slab, a power of two */
+	void *arena;      /* the preallocated mapping, NULL when none */
+	size_t prealloc;  /* its size in bytes */
+	size_t slab_size; /* bytes of a slab, a power of two */
 	struct quota *quota;
-	int flags;          /* as given to create */
-	size_t retain;      /* idle bytes kept mapped, at most */
+	int flags;     /* as given to create */
+	size_t retain; /* idle bytes kept mapped, at most */
 	struct slab_arena_entry *table;
-	size_t table_size;  /* entries */
+	size_t table_size; /* entries */
 	struct quota_reclaimer reclaimer;
-	/* The caches on this arena, for threads under pressure. */
-	pthread_mutex_t caches_lock;
-	struct rlist caches;
+	pthread_mutex_t clients_lock;
+	struct rlist clients;
 	/* What threads write, each group on a line of its own. */
 	struct slab_arena_stack cache; /* entries that hold an idle slab */
 	struct slab_arena_stack spare; /* entries that hold none */
@@ -101,40 +110,47 @@ struct slab_arena_stats {
  */
 SMALL_API int slab_arena_create(struct slab_arena *arena, struct quota *quota,
                                 size_t prealloc, size_t slab_size, int flags)
-        SMALL_SYM(slab_arena_create);
+	SMALL_SYM(slab_arena_create);
 
 /* Every slab is back and every cache destroyed; all charges are returned. */
 SMALL_API void slab_arena_destroy(struct slab_arena *arena)
-        SMALL_SYM(slab_arena_destroy);
+	SMALL_SYM(slab_arena_destroy);
 
 /* One slab of slab_size bytes aligned to slab_size, or NULL. */
 SMALL_API void *slab_map(struct slab_arena *arena) SMALL_SYM(slab_map);
 
 /* Gives back what slab_map returned; NULL is ignored. Never fails. */
 SMALL_API void slab_unmap(struct slab_arena *arena, void *slab)
-        SMALL_SYM(slab_unmap);
+	SMALL_SYM(slab_unmap);
 
 /* Bounds idle slabs to `bytes`, rounded down to whole slabs and capped at
  * 2^20 of them; what is idle above goes back now. */
 SMALL_API void slab_arena_set_retain(struct slab_arena *arena, size_t bytes)
-        SMALL_SYM(slab_arena_set_retain);
+	SMALL_SYM(slab_arena_set_retain);
 
 /* Returns every idle slab to the OS and the quota; the bytes freed. */
 SMALL_API size_t slab_arena_trim(struct slab_arena *arena)
-        SMALL_SYM(slab_arena_trim);
+	SMALL_SYM(slab_arena_trim);
 
 /* Makes the preallocated part read-only: finds stray writes. */
 SMALL_API void slab_arena_mprotect(struct slab_arena *arena)
-        SMALL_SYM(slab_arena_mprotect);
+	SMALL_SYM(slab_arena_mprotect);
 
 SMALL_API void slab_arena_stats(const struct slab_arena *arena,
                                 struct slab_arena_stats *stats)
-        SMALL_SYM(slab_arena_stats);
+	SMALL_SYM(slab_arena_stats);
 
 /* NULL or the name of the first broken invariant; no other thread may be
  * using the arena. */
 SMALL_API const char *slab_arena_check(const struct slab_arena *arena)
-        SMALL_SYM(slab_arena_check);
+	SMALL_SYM(slab_arena_check);
+
+void slab_arena_add_client(struct slab_arena *arena,
+                           struct slab_arena_client *client)
+	SMALL_SYM(slab_arena_add_client);
+void slab_arena_del_client(struct slab_arena *arena,
+                           struct slab_arena_client *client)
+	SMALL_SYM(slab_arena_del_client);
 
 /*
  * Slabs above slab_size, straight from the OS and aligned to slab_size. Of
@@ -147,7 +163,7 @@ void *slab_arena_map_large(struct slab_arena *arena, size_t size,
  * fail with -1 and then changes nothing; shrinking can not. */
 int slab_arena_resize_large(struct slab_arena *arena, void *slab,
                             size_t old_size, size_t new_size)
-        SMALL_SYM(slab_arena_resize_large);
+	SMALL_SYM(slab_arena_resize_large);
 void slab_arena_unmap_large(struct slab_arena *arena, void *slab, size_t size,
                             size_t reserve) SMALL_SYM(slab_arena_unmap_large);
 
