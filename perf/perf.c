@@ -147,17 +147,21 @@ void perf_end(void)
  * dumps when perf_mark() is entered. Neither may be inlined, cloned or left
  * by a tail call.
  */
+#ifdef __clang__
+# define PERF_WHOLE __attribute__((noinline))
+#else
+# define PERF_WHOLE __attribute__((noinline, noclone))
+#endif
 void perf_collect(struct perf_arm *arm, uint64_t ops);
 void perf_mark(void);
 
-__attribute__((noinline, noclone)) void perf_collect(struct perf_arm *arm,
-                                                     uint64_t ops)
+PERF_WHOLE void perf_collect(struct perf_arm *arm, uint64_t ops)
 {
 	arm->loop(arm, ops);
 	__asm__ volatile("" : : : "memory");
 }
 
-__attribute__((noinline, noclone)) void perf_mark(void)
+PERF_WHOLE void perf_mark(void)
 {
 	__asm__ volatile("" : : : "memory");
 }
