@@ -5,6 +5,9 @@ if(SMALL_LUA_FOUND)
 endif()
 small_add_script(audit/headers.sh ${PROJECT_SOURCE_DIR} -- ${audit_headers}
 	LABELS audit)
+small_add_script(audit/readme.sh ${PROJECT_SOURCE_DIR} LABELS audit)
+small_add_script(audit/hygiene.sh ${PROJECT_SOURCE_DIR}
+	$<TARGET_FILE:small_shared> $<TARGET_FILE:small> LABELS audit)
 
 # audit_exports(name shared static map)
 function(audit_exports name shared static map)
@@ -19,4 +22,16 @@ audit_exports(core small_shared small ${PROJECT_SOURCE_DIR}/small/libsmall.map)
 foreach(version IN LISTS SMALL_LUA_FOUND)
 	audit_exports(lua${version} small_lua${version}_shared
 		small_lua${version} ${SMALL_LUA_MAP})
+endforeach()
+
+# The ways in: pkg/consume.sh.
+set(audit_ways submodule)
+if(5.4 IN_LIST SMALL_LUA_FOUND)
+	list(APPEND audit_ways fetchcontent package pkgconfig vendored)
+endif()
+foreach(way IN LISTS audit_ways)
+	add_test(NAME pkg_${way}
+		COMMAND ${PROJECT_SOURCE_DIR}/test/pkg/consume.sh
+			${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${way})
+	set_tests_properties(pkg_${way} PROPERTIES LABELS "nomemcheck;audit")
 endforeach()
