@@ -289,7 +289,8 @@ void *region_reserve_slow(struct region *region, size_t size, size_t align)
 		region->reserve_only = true;
 	pad = pad_to(region, align);
 	if (TRACK_ENABLED && region->reserved < region->pos + pad + size) {
-		char *from = region->pos + pad;
+		/* The padding, too: track_take() counts on it. */
+		char *from = region->pos;
 
 		if (from < region->reserved)
 			from = region->reserved;

@@ -170,6 +170,21 @@ static void reserve_then_alloc_serves_in_place(void **state)
 	assert_int_equal(region_used(&core.region) % 64, 0);
 }
 
+static void join_may_copy_the_padding_of_a_reserved_block(void **state)
+{
+	const char *joined;
+
+	(void)state;
+	fill(1, 'a');
+	assert_non_null(region_aligned_reserve(&core.region, 64, 64));
+	memset(region_aligned_alloc(&core.region, 64, 64), 'b', 64);
+	fill(5000, 'c');
+	joined = region_join(&core.region, region_used(&core.region));
+	assert_int_equal(joined[0], 'a');
+	assert_int_equal(joined[64], 'b');
+	assert_int_equal(joined[128], 'c');
+}
+
 static void reset_is_fine_in_every_state(void **state)
 {
 	(void)state;
@@ -351,6 +366,7 @@ int main(void)
 		T(a_stale_savepoint_is_refused),
 		T(truncate_gives_back_what_a_reserve_took),
 		T(reserve_then_alloc_serves_in_place),
+		T(join_may_copy_the_padding_of_a_reserved_block),
 		T(reset_is_fine_in_every_state),
 		T(failing_allocs_keep_nothing),
 		T(a_huge_block_leaves_the_size_of_later_slabs),
