@@ -245,9 +245,9 @@ SMALL_API void *region_join(struct region *region, size_t size)
 
 /*
  * A growable block (see slab_get_growable) that is dropped by reset and free
- * and is no part of used(), truncate or join; its start is 64-byte aligned
- * and it counts in region_total(). Resizing up returns -1 and changes nothing
- * on failure; the block never moves.
+ * and is no part of used(), truncate or join; it counts in region_total() and
+ * starts at a multiple of 64 on 64-bit machines, of 16 on 32-bit ones.
+ * Resizing up returns -1 and changes nothing on failure; it never moves.
  */
 SMALL_API void *region_growable(struct region *region, size_t size,
                                 size_t max_size) SMALL_SYM(region_growable);

@@ -75,6 +75,10 @@ static inline struct rlist *rlist_nil(void)
 static inline void rlist_link_(struct rlist *item, struct rlist *before,
                                struct rlist *after)
 {
+#ifdef __clang_analyzer__
+	if (before == NULL || after == NULL) /* links of a ring never are */
+		__builtin_unreachable();
+#endif
 	item->prev = before;
 	item->next = after;
 	before->next = item;

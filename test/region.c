@@ -3,6 +3,7 @@
 #include "core.h"
 
 #define MIB ((size_t)1 << 20)
+#define GIB ((size_t)1 << 30)
 
 static struct core core;
 
@@ -167,7 +168,9 @@ static void reserve_then_alloc_serves_in_place(void **state)
 	assert_ptr_equal(region_aligned_alloc(&core.region, 64, 64), room);
 	room = region_reserve(&core.region, 10);
 	assert_ptr_equal(region_reserve(&core.region, 20), room);
+#if SIZE_MAX > UINT32_MAX /* where a slab's header is 64 bytes */
 	assert_int_equal(region_used(&core.region) % 64, 0);
+#endif
 }
 
 static void join_may_copy_the_padding_of_a_reserved_block(void **state)
@@ -229,7 +232,8 @@ static void a_huge_block_leaves_the_size_of_later_slabs(void **state)
 	total = region_total(&core.region);
 	for (int i = 0; i < 200; i++)
 		fill(100, 'y');
-	assert_true(region_total(&core.region) - total <= 8 * 4096);
+	assert_true(region_total(&core.region) - total <=
+	            8 * small_getpagesize());
 	region_reset(&core.region);
 	used = slab_cache_used(&core.cache);
 	assert_true(used <= REGION_RETAIN);
@@ -276,6 +280,8 @@ static void sizes_that_overflow_are_refused(void **state)
 		assert_null(slab_get_large(&core.cache, n));
 	}
 	for (size_t i = 0; i < lengthof(sizes); i++) {
+		if (sizes[i] <= quota_total(&core.quota))
+			continue; /* 32 bits */
 		assert_null(region_alloc(&core.region, sizes[i]));
 		assert_null(slab_get(&core.cache, sizes[i]));
 	}
@@ -326,19 +332,21 @@ static void callbacks_see_every_byte_and_can_be_unset(void **state)
 static void growable_blocks_grow_in_place_and_go_with_reset(void **state)
 {
 	size_t before = quota_used(&core.quota), page = small_getpagesize();
-	char *ptr = region_growable(&core.region, 100, (size_t)1 << 33);
+	char *ptr = region_growable(&core.region, 100, GIB);
 
 	(void)state;
 	assert_non_null(ptr);
+#if SIZE_MAX > UINT32_MAX
 	assert_int_equal((uintptr_t)ptr % 64, 0);
+#endif
 	assert_int_equal(quota_used(&core.quota) - before, page);
 	memset(ptr, 'a', 100);
 	assert_int_equal(region_resize_growable(&core.region, ptr, 10 * MIB),
 	                 0);
 	memset(ptr, 'b', 10 * MIB);
 	core_check(&core);
-	assert_int_equal(
-		region_resize_growable(&core.region, ptr, (size_t)1 << 35), -1);
+	assert_int_equal(region_resize_growable(&core.region, ptr, GIB + 1),
+	                 -1);
 	assert_int_equal(region_resize_growable(&core.region, ptr, 5000), 0);
 	assert_int_equal(ptr[4999], 'b');
 	core_check(&core);
