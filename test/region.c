@@ -286,7 +286,7 @@ static void sizes_that_overflow_are_refused(void **state)
 		assert_null(slab_get(&core.cache, sizes[i]));
 	}
 	assert_null(
-		region_alloc_array(&core.region, long, SIZE_MAX / 4, &size));
+		region_alloc_array(&core.region, long, SIZE_MAX / 2, &size));
 	assert_true(size == SIZE_MAX);
 	assert_int_equal(region_used(&core.region), 10);
 }
