@@ -281,7 +281,7 @@ static bool create_growable(struct model *model,
 		need(region_total(&model->region) == total);
 		return false;
 	}
-	need((uintptr_t)growable->ptr % 64 == 0);
+	need((uintptr_t)growable->ptr % (SIZE_MAX > UINT32_MAX ? 64 : 16) == 0);
 	growable->size = size;
 	growable->max = max;
 	growable->fill = ++model->fill;
