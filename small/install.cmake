@@ -47,6 +47,11 @@ foreach(header IN LISTS SMALL_HEADERS)
 		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${header_dir})
 endforeach()
 
+# gdb loads what is named after the library's file.
+install(FILES ${PROJECT_SOURCE_DIR}/small/gdb/small-gdb.py
+	DESTINATION ${CMAKE_INSTALL_DATADIR}/gdb/auto-load${CMAKE_INSTALL_FULL_LIBDIR}
+	RENAME libsmall.so.2.0.0-gdb.py)
+
 # Manual pages: small(7) and small-lua(1) by hand, the others from headers.
 set(small_pages)
 function(small_man header)

@@ -167,10 +167,11 @@ static inline void *region_aligned_alloc(struct region *region, size_t size,
 {
 	size_t pad = (0 - (uintptr_t)region->pos) & (align - 1);
 	size_t room = (size_t)(region->stop - region->pos);
-	char *ptr = region->pos + pad;
+	char *ptr;
 
 	if (small_unlikely(size > room || pad > room - size))
 		return region_aligned_alloc_slow(region, size, align);
+	ptr = region->pos + pad;
 	region->pos = ptr + size;
 	return ptr;
 }

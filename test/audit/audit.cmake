@@ -24,6 +24,13 @@ foreach(version IN LISTS SMALL_LUA_FOUND)
 		small_lua${version} ${SMALL_LUA_MAP})
 endforeach()
 
+# gdb, on a core.
+add_executable(test_held gdb/held.c)
+target_compile_options(test_held PRIVATE ${SMALL_WARNINGS})
+target_link_libraries(test_held PRIVATE small)
+small_add_script(gdb/gdb.sh ${PROJECT_SOURCE_DIR}/small/gdb/small-gdb.py
+	$<TARGET_FILE:test_held> LABELS audit)
+
 # The ways in: pkg/consume.sh.
 set(audit_ways submodule)
 if(5.4 IN_LIST SMALL_LUA_FOUND)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""small: pretty printers and the command small-stats for gdb.
+
+Reads memory only, so it works on a core file. Installed where gdb loads it
+with the library; otherwise: source small/gdb/small-gdb.py
+"""
+
+import gdb
+import gdb.printing
+
+LIST_MAX = 100000  # a broken list ends here instead of never
+UNIT = 1024  # of a quota, in bytes
+
+
+def num(value, *path):
+    """value.a.b as an int."""
+    for name in path:
+        value = value[name]
+    return int(value)
+
+
+def ring(head):
+    """The elements of an rlist, as pointers, the head left out."""
+    end = head.address
+    item = head["next"]
+    for _ in range(LIST_MAX):
+        if item == end or int(item) == 0:
+            return
+        yield item
+        item = item.dereference()["next"]
+
+
+def ring_length(head):
+    return sum(1 for _ in ring(head))
+
+
+def entry(item, type_name, member):
+    """The struct that the link `item` is the field `member` of."""
+    kind = gdb.lookup_type("struct " + type_name)
+    offset = next(f.bitpos // 8 for f in kind.fields() if f.name == member)
+    address = int(item) - offset
+    return gdb.Value(address).cast(kind.pointer()).dereference()
+
+
+def has(value, name):
+    return any(f.name == name for f in value.type.strip_typedefs().fields())
+
+
+def quota(q):
+    total = num(q, "total") * UNIT
+    return [
+        ("used", total - num(q, "free") * UNIT),
+        ("total", total),
+        ("refusals", num(q, "refusals")),
+        ("lessors", ring_length(q["lessors"])),
+        ("reclaimers", ring_length(q["reclaimers"])),
+    ]
+
+
+def quota_lessor(l):
+    return [(f.name, int(l[f.name])) for f in l.type.fields()
+            if f.name in ("used", "leased")]
+
+
+def slab_arena(a):
+    return [(name, num(a, name)) for name in
+            ("used", "idle", "large", "retain", "prealloc", "slab_size")]
+
+
+def slab_cache(c):
+    used = num(c, "allocated", "stats", "used")
+    garbage = num(c, "garbage_bytes")
+    mapped = num(c, "allocated", "stats", "total")
+    overhead = num(c, "overhead")
+    spares = c["spare"]
+    low, high = spares.type.range()
+    return [
+        ("used", used),
+        ("free", mapped - used - garbage),
+        ("garbage", garbage),
+        ("overhead", overhead),
+        ("total", mapped + overhead),
+        ("spares", sum(num(spares[i], "count")
+                       for i in range(low, high + 1))),
+        ("large", ring_length(c["large"])),
+    ]
+
+
+def region(r):
+    pos = int(r["pos"])
+    return [
+        ("used", (pos - num(r, "base")) % 2 ** (8 * r["pos"].type.sizeof)),
+        ("total", num(r, "kept_total") + num(r, "rest_total")),
+        ("retain", num(r, "retain")),
+        ("kept_slabs", ring_length(r["kept"])),
+        ("rest_slabs", ring_length(r["rest"])),
+        ("generation", num(r, "generation")),
+    ]
+
+
+# What small-stats shows, in this order of layers: the function that counts
+# and the field that leads one layer down.
+LAYERS = {
+    "quota": (quota, None),
+    "quota_lessor": (quota_lessor, "source"),
+    "slab_arena": (slab_arena, "quota"),
+    "slab_cache": (slab_cache, "arena"),
+    "region": (region, "cache"),
+}
+
+
+def layer(value):
+    """The struct behind value and its name, or None."""
+    if value.type.strip_typedefs().code == gdb.TYPE_CODE_PTR:
+        if int(value) == 0:
+            return None
+        value = value.dereference()
+    name = value.type.strip_typedefs().tag
+    return (name, value) if name in LAYERS else None
+
+
+class Printer:
+    """One line: the struct's name and its counts."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        name, value = layer(self.value)
+        counts = " ".join("%s=%d" % pair for pair in LAYERS[name][0](value))
+        return "%s {%s}" % (name, counts)
+
+
+class Stats(gdb.Command):
+    """small-stats EXPRESSION
+
+The counts of a quota, slab_arena, slab_cache, region, mempool, freelist or
+sandbox, and of each layer below it. Bytes, unless the name says otherwise."""
+
+    def __init__(self):
+        super().__init__("small-stats", gdb.COMMAND_DATA,
+                         gdb.COMPLETE_EXPRESSION)
+
+    def invoke(self, argument, from_tty):
+        found = layer(gdb.parse_and_eval(argument))
+        if found is None:
+            raise gdb.GdbError("small-stats: not a struct of small, or NULL")
+        while found is not None:
+            name, value = found
+            count, below = LAYERS[name]
+            print("%s 0x%x" % (name, int(value.address)))
+            for pair in count(value):
+                print("  %-12s %d" % pair)
+            found = layer(value[below]) if below else None
+
+
+def printers():
+    collection = gdb.printing.RegexpCollectionPrettyPrinter("small")
+    for name in LAYERS:
+        collection.add_printer(name, "^%s$" % name, Printer)
+    return collection
+
+
+gdb.printing.register_pretty_printer(gdb.current_objfile(), printers(),
+                                     replace=True)
+Stats()
