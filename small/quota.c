@@ -84,20 +84,25 @@ size_t quota_used(const struct quota *q)
 
 bool quota_take(struct quota *q, size_t units)
 {
-	size_t free = __atomic_load_n(&q->free, __ATOMIC_RELAXED);
+	size_t free = __atomic_load_n(&q->free, __ATOMIC_ACQUIRE);
 
 	do {
 		if (small_unlikely(free < units))
 			return false;
 	} while (!__atomic_compare_exchange_n(&q->free, &free, free - units,
 	                                      true, __ATOMIC_ACQ_REL,
-	                                      __ATOMIC_RELAXED));
+	                                      __ATOMIC_ACQUIRE));
 	return true;
+}
+
+void quota_give(struct quota *q, size_t units)
+{
+	__atomic_fetch_add(&q->free, units, __ATOMIC_ACQ_REL);
 }
 
 static bool quota_find_units(struct quota *q, size_t units)
 {
-	struct quota_need need = {units * QUOTA_UNIT_SIZE, false};
+	struct quota_need need = {units * QUOTA_UNIT_SIZE, false, NULL};
 	bool found;
 
 	pthread_mutex_lock(&q->lock);
@@ -165,7 +170,7 @@ static void quota_raise(struct quota *q, size_t total)
 ssize_t quota_set(struct quota *q, size_t new_total)
 {
 	size_t units = quota_units(new_total <= QUOTA_MAX ? new_total : 0);
-	struct quota_need need = {0, true};
+	struct quota_need need = {0, true, NULL};
 	bool done = true;
 
 	if (new_total > QUOTA_MAX)
@@ -198,12 +203,29 @@ void quota_del_reclaimer(struct quota *q, struct quota_reclaimer *rc)
 	pthread_mutex_unlock(&q->lock);
 }
 
+/* Counts what is leased now, unless somebody is in a slow path. */
+static size_t quota_leased_now(const struct quota *q)
+{
+	struct quota *counted = (struct quota *)q;
+	size_t leased, held;
+
+	if (pthread_mutex_trylock(&counted->lock) != 0)
+		return __atomic_load_n(&q->leased, __ATOMIC_RELAXED);
+	quota_sum(q, &leased, &held);
+	__atomic_store_n(&counted->leased, leased, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&counted->lock);
+	return leased;
+}
+
 void quota_stats(const struct quota *q, struct quota_stats *stats)
 {
+	size_t credit;
+
+	stats->leased = quota_leased_now(q);
 	quota_get_total_and_used(q, &stats->total, &stats->used);
-	stats->leased = __atomic_load_n(&q->leased, __ATOMIC_RELAXED);
-	stats->idle = __atomic_load_n(&q->idle, __ATOMIC_RELAXED);
-	stats->direct = stats->used - stats->leased - stats->idle;
+	credit = __atomic_load_n(&q->credit, __ATOMIC_RELAXED);
+	stats->direct = stats->used > credit ? stats->used - credit : 0;
+	stats->idle = credit > stats->leased ? credit - stats->leased : 0;
 	stats->refusals = __atomic_load_n(&q->refusals, __ATOMIC_RELAXED);
 	stats->recalls = __atomic_load_n(&q->recalls, __ATOMIC_RELAXED);
 }
@@ -218,6 +240,18 @@ static bool quota_is_ring(const struct rlist *head)
 		link = link->next;
 	} while (link != head);
 	return true;
+}
+
+/* Under the lock; the lists are rings. */
+static bool quota_is_held_right(const struct quota *q)
+{
+	size_t free = __atomic_load_n(&q->free, __ATOMIC_ACQUIRE);
+	size_t leased, held;
+
+	quota_sum(q, &leased, &held);
+	return held + q->spare == q->credit &&
+	       q->credit % QUOTA_UNIT_SIZE == 0 &&
+	       q->credit / QUOTA_UNIT_SIZE <= q->total - free;
 }
 
 const char *quota_check(const struct quota *q)
@@ -235,6 +269,8 @@ const char *quota_check(const struct quota *q)
 		broken = "spare_small";
 	else if (!quota_is_ring(&q->lessors) || !quota_is_ring(&q->reclaimers))
 		broken = "lists";
+	else if (!quota_is_held_right(q))
+		broken = "held_units";
 	pthread_mutex_unlock(lock);
 	return broken;
 }

@@ -29,7 +29,8 @@
  * INV(free_fits):   free <= total <= QUOTA_MAX
  * INV(seq_even):    seq is even whenever the lock is free
  * INV(spare_small): spare < QUOTA_UNIT_SIZE
- * INV(held_units):  spare + what the lessors hold is whole units, all in use
+ * INV(held_units):  spare + what the lessors hold == credit, in whole units,
+ *                   all of them in use
  * INV(lists):       both lists are rings
  */
 #include <pthread.h>
@@ -60,26 +61,27 @@ struct quota {
 	size_t total; /* the limit in units; written under the lock */
 	size_t seq;   /* odd while total and free are being moved together */
 	char apart1[SMALL_CACHE_LINE - sizeof(size_t)];
-	size_t refusals;         /* calls refused so far, lessors' too */
-	size_t recalls;          /* times idle credit was looked for */
-	size_t leased;           /* bytes leased, when last counted */
-	size_t idle;             /* idle credit in bytes, when last counted */
-	size_t spare;            /* bytes of a broken unit that no lessor has */
-	struct rlist lessors;    /* struct quota_credit, by link */
+	size_t refusals; /* calls refused so far, lessors' too */
+	size_t recalls;  /* times idle credit was looked for */
+	size_t credit;   /* bytes that lessors took, and spare */
+	size_t leased;   /* of these leased, when last counted */
+	/* Under the lock. */
+	size_t spare;            /* bytes of a broken unit nobody holds */
+	struct rlist lessors;    /* struct quota_lessor, by link */
 	struct rlist reclaimers; /* struct quota_reclaimer, by link */
-	pthread_mutex_t lock;    /* the slow paths, everything from spare on */
+	pthread_mutex_t lock;    /* held by slow paths, reclaimers too */
 };
 
-/* Bytes. used == direct + leased + idle holds while no other thread moves;
- * leased and idle are as of the last moment the lock was free. */
+/* used == direct + leased + idle holds while no other thread moves. While a
+ * slow path is under way, leased is as of the last count. */
 struct quota_stats {
-	size_t total;    /* the limit */
+	size_t total;    /* the limit, in bytes as those that follow */
 	size_t used;     /* charged, by whatever way */
 	size_t direct;   /* of these, through quota_use() */
 	size_t leased;   /* of these, leased by lessors */
-	size_t idle;     /* of these, credit that lessors hold and do not use */
-	size_t refusals; /* calls, not bytes: refused since quota_init() */
-	size_t recalls;  /* calls, not bytes: looked for idle credit */
+	size_t idle;     /* of these, what lessors hold and have not leased */
+	size_t refusals; /* calls refused since quota_init() */
+	size_t recalls;  /* calls that looked for idle credit */
 };
 
 #ifdef __cplusplus

@@ -137,11 +137,14 @@ static inline void track_free(const void *pool, const void *ptr, size_t size)
 }
 
 /* A word that is only ever read and written by __atomic builtins: helgrind
- * and drd can not see those and would report them as races. */
+ * and drd can not see those and would report them as races. drd's request is
+ * given by number, as its header and helgrind's exclude each other. */
 static inline void track_atomic(const void *ptr, size_t size)
 {
 #if TRACK_VALGRIND
 	VALGRIND_HG_DISABLE_CHECKING(ptr, size);
+	VALGRIND_DO_CLIENT_REQUEST_STMT(VG_USERREQ_TOOL_BASE('D', 'R') + 2,
+	                                ptr, size, 0, 0, 0);
 #else
 	(void)ptr, (void)size;
 #endif
