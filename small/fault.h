@@ -19,13 +19,16 @@
 
 /* What can be refused. One bit each, so that a test may refuse several. */
 enum fault_point {
-	FAULT_MMAP = 1,    /* address space from the OS, also munmap's split */
+	FAULT_MMAP = 1,    /* address space from the OS */
 	FAULT_COMMIT = 2,  /* pages of a growable slab */
 	FAULT_QUOTA = 4,   /* quota_use, before it takes anything */
 	FAULT_SLAB = 8,    /* slab_get of any kind */
 	FAULT_LESSOR = 16, /* quota_lease */
 	FAULT_BLOCK = 32,  /* a block of a freelist or of luamem's malloc */
-	FAULT_ALL = 63
+	FAULT_ALL = 63,
+	/* Not an acquisition, and no call fails by it: munmap, which may have
+	 * to split a mapping. */
+	FAULT_MUNMAP = 64
 };
 
 #ifdef SMALL_FAULT

@@ -150,13 +150,38 @@ static void *idle_pop(struct slab_arena *arena)
 	return slab;
 }
 
+/* Frees the pages of a mapping that the kernel would not take back. */
+static void drop_pages(const struct slab_arena *arena, void *ptr, size_t size)
+{
+	bool shared = (mmap_flags(arena) & MAP_SHARED) != 0;
+
+	madvise(ptr, size, shared ? MADV_REMOVE : MADV_DONTNEED);
+}
+
+/* 0 or -1. Within the preallocation the addresses stay ours: others must not
+ * map what slab_arena_mprotect() may reach. */
+static int unmap(struct slab_arena *arena, void *slab)
+{
+	size_t size = arena->slab_size;
+
+	if (fault_hit(FAULT_MUNMAP))
+		return -1;
+	if ((uintptr_t)slab - (uintptr_t)arena->arena >= arena->prealloc)
+		return munmap(slab, size);
+	return mmap(slab, size, PROT_NONE, mmap_flags(arena) | MAP_FIXED, -1,
+	            0) == MAP_FAILED
+	               ? -1
+	               : 0;
+}
+
 /* Gives a slab to the OS and its charge to the quota. The kernel may refuse
  * to split a mapping: the slab then stays idle. */
 static bool return_slab(struct slab_arena *arena, void *slab)
 {
 	track_undefined(slab, arena->slab_size);
-	if (munmap(slab, arena->slab_size) != 0) {
-		madvise(slab, arena->slab_size, MADV_DONTNEED);
+	if (unmap(arena, slab) != 0) {
+		drop_pages(arena, slab, arena->slab_size);
+		count_add(&arena->refused, arena->slab_size);
 		count_add(&arena->idle, arena->slab_size);
 		if (!idle_push(arena, slab))
 			count_sub(&arena->idle, arena->slab_size);
@@ -256,8 +281,8 @@ int slab_arena_create(struct slab_arena *arena, struct quota *quota,
 	arena->retain = retain_bound(
 		arena, retain > arena->prealloc ? retain : arena->prealloc);
 	track_atomic(table, bytes);
-	track_atomic(&arena->cache, offsetof(struct slab_arena, fresh) +
-	                                    sizeof(arena->fresh) -
+	track_atomic(&arena->cache, offsetof(struct slab_arena, refused) +
+	                                    sizeof(arena->refused) -
 	                                    offsetof(struct slab_arena, cache));
 	pthread_mutex_init(&arena->clients_lock, NULL);
 	quota_add_reclaimer(quota, &arena->reclaimer);
@@ -270,9 +295,8 @@ void slab_arena_destroy(struct slab_arena *arena)
 	assert(rlist_empty(&arena->clients));
 	trim(arena, 0, SIZE_MAX);
 	assert(arena->used == 0 && arena->large == 0);
-	if (arena->prealloc > arena->prealloc_pos)
-		munmap((char *)arena->arena + arena->prealloc_pos,
-		       arena->prealloc - arena->prealloc_pos);
+	if (arena->prealloc != 0)
+		munmap(arena->arena, arena->prealloc);
 	munmap(arena->table, arena->table_size * sizeof(*arena->table));
 	pthread_mutex_destroy(&arena->clients_lock);
 	memset(arena, 0, sizeof(*arena));
@@ -316,7 +340,8 @@ void slab_unmap(struct slab_arena *arena, void *slab)
 
 	if (slab == NULL)
 		return;
-	assert(((uintptr_t)slab & (arena->slab_size - 1)) == 0);
+	if (small_unlikely(((uintptr_t)slab & (arena->slab_size - 1)) != 0))
+		small_panic("slab_unmap", "not a slab of the arena");
 	track_noaccess(slab, arena->slab_size);
 	idle = __atomic_add_fetch(&arena->idle, arena->slab_size,
 	                          __ATOMIC_RELAXED);
@@ -360,7 +385,7 @@ const char *slab_arena_check(const struct slab_arena *arena)
 	uint32_t item = (uint32_t)arena->cache.head;
 	size_t listed = 0;
 
-	if (arena->idle > arena->retain)
+	if (arena->idle > arena->retain + arena->refused)
 		return "idle_retained";
 	for (; item != 0 && listed <= arena->idle;
 	     item = arena->table[item - 1].next) {
@@ -445,7 +470,7 @@ int slab_arena_resize_large(struct slab_arena *arena, void *slab,
 	 * the kernel has no room for one more mapping, only the pages go. */
 	if (mmap(ptr, size, PROT_NONE, mmap_flags(arena) | MAP_FIXED, -1, 0) ==
 	    MAP_FAILED)
-		madvise(ptr, size, MADV_DONTNEED);
+		drop_pages(arena, ptr, size);
 	else
 		advise(arena, ptr, size);
 	count_sub(&arena->large, size);
@@ -457,7 +482,8 @@ void slab_arena_unmap_large(struct slab_arena *arena, void *slab, size_t size,
                             size_t reserve)
 {
 	track_undefined(slab, size);
-	munmap(slab, reserve);
+	if (fault_hit(FAULT_MUNMAP) || munmap(slab, reserve) != 0)
+		drop_pages(arena, slab, size);
 	count_sub(&arena->large, size);
 	quota_release(arena->quota, size);
 }

@@ -20,8 +20,8 @@
  * Errors:  NULL or -1 when the quota or the OS refuses; the arena and the
  *          quota are then as before. Slabs are not zeroed.
  *
- * INV(idle_retained)  idle <= retain (but for slabs that the OS refused to
- *                     unmap: they stay idle and charged)
+ * INV(idle_retained)  idle <= retain + refused (a slab that the OS refused to
+ *                     unmap gives its pages and stays idle and charged)
  * INV(idle_listed)    the list holds idle / slab_size entries
  * INV(idle_used)      idle <= used, both whole slabs
  */
@@ -89,6 +89,7 @@ struct slab_arena {
 	size_t large;        /* bytes of slabs above slab_size, charged */
 	size_t prealloc_pos; /* bytes of the preallocation handed out once */
 	size_t fresh;        /* table entries in use at least once */
+	size_t refused;      /* bytes that the OS refused to unmap so far */
 };
 
 /* Bytes, each field untorn; together consistent only while no other thread
@@ -119,7 +120,8 @@ SMALL_API void slab_arena_destroy(struct slab_arena *arena)
 /* One slab of slab_size bytes aligned to slab_size, or NULL. */
 SMALL_API void *slab_map(struct slab_arena *arena) SMALL_SYM(slab_map);
 
-/* Gives back what slab_map returned; NULL is ignored. Never fails. */
+/* Gives back what slab_map returned; NULL is ignored. Never fails; an address
+ * that is not aligned like a slab aborts with a line. */
 SMALL_API void slab_unmap(struct slab_arena *arena, void *slab)
 	SMALL_SYM(slab_unmap);
 

@@ -20,7 +20,7 @@
 /* The owner's side of the stats: nobody else writes `used`. */
 static void count_used(struct slab_cache *cache, struct slab *slab)
 {
-	set_state(slab, SLAB_USED);
+	set_state(slab, cache->mark);
 	stat_add(&cache->allocated.stats.used, slab->size);
 }
 
@@ -98,6 +98,14 @@ static uint32_t spare_bound(const struct slab_cache *cache, uint8_t order)
 	                                   : SLAB_CACHE_SPARE_MAX;
 }
 
+/* 64 odd numbers in turn: what tells a cache's slabs from a neighbour's. */
+static uint8_t new_mark(void)
+{
+	static uint8_t last;
+
+	return __atomic_add_fetch(&last, 4, __ATOMIC_RELAXED) | 1;
+}
+
 void slab_cache_create(struct slab_cache *cache, struct slab_arena *arena)
 {
 	size_t lb = small_lb(small_getpagesize());
@@ -110,6 +118,7 @@ void slab_cache_create(struct slab_cache *cache, struct slab_arena *arena)
 	cache->order0_size = (size_t)1 << lb;
 	cache->order0_size_lb = (uint8_t)lb;
 	cache->order_max = (uint8_t)(slab_lb - lb);
+	cache->mark = new_mark();
 	cache->garbage_cap = SLAB_CACHE_GARBAGE_CAP;
 	slab_list_create(&cache->allocated);
 	rlist_create(&cache->large);
@@ -168,7 +177,8 @@ static bool grow(struct slab_cache *cache)
 		return false;
 	cache_lock(cache);
 	slab_init(slab, cache->order_max, cache->arena->slab_size);
-	slab_list_add(&cache->allocated, slab, next_in_cache);
+	rlist_add(&cache->allocated.slabs, &slab->next_in_cache);
+	stat_add(&cache->allocated.stats.total, slab->size);
 	track_noaccess(slab + 1, slab->size - sizeof(*slab));
 	cache_free_add(cache, slab);
 	cache_unlock(cache);
@@ -252,7 +262,8 @@ static struct slab *map_large(struct slab_cache *cache, size_t size,
 	return slab;
 }
 
-/* As map_large(), once more after this cache's garbage is sorted. */
+/* As map_large(), once more after all that this cache holds is merged: a
+ * spare may be what keeps a whole slab from going back. */
 static struct slab *get_mapping(struct slab_cache *cache, size_t size,
                                 uint8_t reserve)
 {
@@ -260,9 +271,7 @@ static struct slab *get_mapping(struct slab_cache *cache, size_t size,
 
 	if (slab != NULL)
 		return slab;
-	cache_lock(cache);
-	cache_sort(cache, SIZE_MAX);
-	cache_unlock(cache);
+	slab_cache_trim(cache);
 	return map_large(cache, size, reserve);
 }
 
@@ -371,7 +380,7 @@ static void uncount_used(struct slab_cache *cache, struct slab *slab,
 {
 	slab_cache_check_thread(cache, call);
 	if (small_unlikely(slab->magic != slab_magic ||
-	                   get_state(slab) != SLAB_USED))
+	                   get_state(slab) != cache->mark))
 		small_panic(call, "not a slab in use");
 	stat_sub(&cache->allocated.stats.used, slab->size);
 }

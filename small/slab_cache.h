@@ -29,7 +29,8 @@
  *          SLAB_CACHE_SORT sorted slabs; mapping a slab may add system calls.
  * Errors:  NULL when the quota or the OS refuses, after all spares and all
  *          garbage have been merged; nothing has changed then but their
- *          order. A slab put twice or to a foreign cache aborts with a line.
+ *          order. A slab put twice or to a foreign cache (one of the 64 that
+ * were created before or after its own) aborts with a line.
  *
  * INV(magic)        each slab on a list carries slab_magic
  * INV(aligned)      a buddy slab is aligned to its size
@@ -71,6 +72,7 @@ struct slab_cache {
 	size_t order0_size;
 	uint8_t order0_size_lb;
 	uint8_t order_max;
+	uint8_t mark;    /* slab->in_use of what it has handed out */
 	uintptr_t owner; /* small_thread_id() */
 	/* The owner's. */
 	struct slab_spare spare[ORDER_MAX + 1];

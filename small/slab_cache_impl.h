@@ -10,7 +10,8 @@
 
 #include <sched.h>
 
-enum { SLAB_FREE, SLAB_USED, SLAB_SPARE };
+/* Odd states are the marks of caches: used. */
+enum { SLAB_FREE, SLAB_SPARE = 2 };
 
 /* A borrowed state that no other thread may act on is a plain store for the
  * owner; a thief reads it only to see that it is not SLAB_FREE. */

@@ -32,15 +32,20 @@ void cache_merge(struct slab_cache *cache, struct slab *slab)
 	struct slab_arena *arena = cache->arena;
 
 	track_noaccess(slab + 1, slab->size - sizeof(*slab));
+	set_state(slab, SLAB_FREE);
 	while (slab->order < cache->order_max) {
-		struct slab *buddy = buddy_of(cache, slab);
+		struct slab *buddy = buddy_of(cache, slab), *right = buddy;
 
 		if (get_state(buddy) != SLAB_FREE ||
 		    buddy->order != slab->order)
 			break;
 		cache_free_del(cache, buddy);
-		if (buddy < slab)
+		if (buddy < slab) {
+			right = slab;
 			slab = buddy;
+		}
+		right->magic =
+			0; /* no header any more: a put of it is caught */
 		slab->order++;
 		slab->size *= 2;
 	}
@@ -75,7 +80,7 @@ struct slab *cache_take(struct slab_cache *cache, uint8_t order)
 		cache_free_add(cache, right);
 	}
 	/* Not free any more, before another thread gets the lock. */
-	set_state(slab, SLAB_USED);
+	set_state(slab, cache->mark);
 	return slab;
 }
 

@@ -22,7 +22,8 @@ struct slab {
 	uint32_t magic;             /* slab_magic while the header is valid */
 	uint8_t order;              /* of the buddy system; above order_max for
 	                               slabs larger than the arena's */
-	uint8_t in_use;             /* 0 free, 1 used, 2 spare of its cache */
+	uint8_t in_use;             /* 0 free, 2 spare of its cache, used when
+	                               odd: the mark of its cache */
 	uint8_t reserve;            /* growable: code of its address range */
 	uint8_t tag;                /* free for the slab's user, 0 at first */
 };
