@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef SMALL_MEMPOOL_IMPL_H
+#define SMALL_MEMPOOL_IMPL_H
+/*
+ * mempool_impl - what the files of mempool share: how many objects of a slab
+ * are live, and where a warm slab hangs. Internal.
+ */
+#include <small/mempool.h>
+
+/* `left` of a current slab: no program frees that often before the slab is
+ * full once; if one does, mempool_relist() starts again. */
+#define MSLAB_CURRENT_LEFT (SIZE_MAX / 2)
+
+/* Sets what follows from the size of an object and of a slab. */
+void mempool_set_geometry(struct mempool *pool, size_t objsize)
+	SMALL_SYM(mempool_set_geometry);
+
+static inline size_t mempool_words(const struct mempool *pool)
+{
+	return (pool->objcount + (size_t)63) / 64;
+}
+
+/* Free bits of a slab, counted. */
+static inline size_t mslab_count_free(const struct mempool *pool,
+                                      const struct mslab *slab)
+{
+	const uint64_t *bits = mslab_bits((struct mslab *)(uintptr_t)slab);
+	size_t words = mempool_words(pool), sum = 0;
+
+	for (size_t i = 0; i < words; i++) {
+		for (uint64_t rest = bits[i]; rest != 0; rest &= rest - 1)
+			sum++;
+	}
+	return sum;
+}
+
+/* Live objects of a slab that is not the current one: what is left until it
+ * changes its list, and what is live then. */
+static inline size_t mslab_live(const struct mempool *pool,
+                                const struct mslab *slab)
+{
+	if (slab->state == MSLAB_FULL)
+		return slab->left + pool->objcount - 1;
+	if (slab->state == MSLAB_COLD)
+		return slab->left + pool->objcount - pool->warm_count;
+	return slab->left;
+}
+
+/* Frees into the current slab since it became that. */
+static inline size_t mslab_freed(const struct mslab *slab)
+{
+	return MSLAB_CURRENT_LEFT - slab->left;
+}
+
+/* What mempool_index() takes away for this slab. */
+static inline uint64_t mslab_key(const struct mempool *pool,
+                                 const struct mslab *slab)
+{
+	return ((uintptr_t)slab + pool->offset) * pool->factor + pool->salt;
+}
+
+/* The digits that say where a warm slab hangs, from the highest bit down: its
+ * number times the golden ratio, so that slabs at any stride spread evenly;
+ * an odd factor gives two slabs two different words. */
+static inline uintptr_t mslab_path(const struct mempool *pool,
+                                   const struct mslab *slab)
+{
+	uint64_t golden = 0x9e3779b97f4a7c15;
+
+	if (sizeof(uintptr_t) < sizeof(uint64_t))
+		golden = 0x9e3779b9;
+	return (uintptr_t)slab / (~pool->slab_mask + 1) * (uintptr_t)golden;
+}
+
+/* The path's digit at this depth. */
+static inline size_t mslab_digit(uintptr_t path, size_t depth)
+{
+	return path >> (sizeof(path) * CHAR_BIT - 1 - depth) & 1;
+}
+
+#endif /* SMALL_MEMPOOL_IMPL_H */
