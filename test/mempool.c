@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mempool - each promise of mempool.h; cases 26 and 28 of the field. */
+#include "core.h"
+
+#include <small/mempool.h>
+
+#define MIB   ((size_t)1 << 20)
+#define SLABS 8 /* that most tests fill */
+
+static struct core core;
+static struct mempool pool;
+static char *objects[1 << 16];
+
+static int setup(void **state)
+{
+	*state = &core;
+	core_create(&core, 1024 * MIB, 4 * MIB);
+	memset(&pool, 0xff, sizeof(pool));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	if (mempool_is_initialized(&pool)) {
+		assert_ptr_equal(mempool_check(&pool), NULL);
+		mempool_destroy(&pool);
+	}
+	core_destroy(&core);
+	return 0;
+}
+
+static void check(void)
+{
+	struct mempool_stats stats;
+
+	assert_ptr_equal(mempool_check(&pool), NULL);
+	assert_ptr_equal(slab_cache_check(&core.cache), NULL);
+	mempool_stats(&pool, &stats);
+	assert_int_equal(stats.objcount, mempool_count(&pool));
+	assert_int_equal(stats.totals.used, mempool_used(&pool));
+	assert_int_equal(stats.totals.total, mempool_total(&pool));
+	assert_int_equal(stats.slabcount * stats.slabsize,
+	                 mempool_total(&pool));
+}
+
+/* objects[from..to) */
+static void take(size_t from, size_t to)
+{
+	assert_true(to <= lengthof(objects));
+	for (size_t i = from; i < to; i++) {
+		objects[i] = mempool_alloc(&pool);
+		assert_non_null(objects[i]);
+		memset(objects[i], (int)i, pool.objsize);
+	}
+	check();
+}
+
+static void put(size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		mempool_free(&pool, objects[i]);
+	check();
+}
+
+static struct mslab *slab_of(const char *object)
+{
+	return (struct mslab *)((uintptr_t)object & pool.slab_mask);
+}
+
+static size_t slab_size(void)
+{
+	return slab_order_size(&core.cache, pool.slab_order);
+}
+
+/* cases.md 26 */
+static void neighbours_stay_intact_whatever_the_size(void **state)
+{
+	static const size_t sizes[] = {1,  4,   7,    8,    12,   16,   24,
+	                               63, 100, 1000, 4095, 4096, 70000};
+
+	(void)state;
+	for (size_t s = 0; s < lengthof(sizes); s++) {
+		size_t size = sizes[s], count;
+
+		mempool_create(&pool, &core.cache, size);
+		assert_true(mempool_is_initialized(&pool));
+		assert_int_equal(pool.objsize, small_align(size, 8));
+		count = pool.objcount * 2 + 3;
+		take(0, count);
+		assert_int_equal(mempool_count(&pool), count);
+		assert_int_equal(mempool_used(&pool), count * pool.objsize);
+		for (size_t i = 0; i < count; i++) {
+			for (size_t k = 0; k < pool.objsize; k++)
+				assert_int_equal((unsigned char)objects[i][k],
+				                 i & 255);
+		}
+		put(0, count);
+		assert_int_equal(mempool_count(&pool), 0);
+		mempool_destroy(&pool);
+		assert_false(mempool_is_initialized(&pool));
+	}
+}
+
+static void objects_are_aligned_to_what_divides_their_size(void **state)
+{
+	size_t sizes[70], count = 0;
+
+	(void)state;
+	for (size_t size = 1; size <= 64; size++)
+		sizes[count++] = size;
+	sizes[count++] = 2048;
+	sizes[count++] = 4096;
+	sizes[count++] = 3 * 4096;
+	sizes[count++] = 192;
+	for (size_t s = 0; s < count; s++) {
+		size_t rounded = small_align(sizes[s], 8);
+		size_t align = rounded & (0 - rounded);
+
+		if (align > small_getpagesize())
+			align = small_getpagesize();
+		mempool_create(&pool, &core.cache, sizes[s]);
+		take(0, pool.objcount + 1);
+		for (size_t i = 0; i <= pool.objcount; i++)
+			assert_int_equal((uintptr_t)objects[i] % align, 0);
+		put(0, pool.objcount + 1);
+		mempool_destroy(&pool);
+	}
+}
+
+static void a_size_that_no_slab_holds_gives_NULL(void **state)
+{
+	size_t most = 4 * MIB - sizeof(struct mslab) - sizeof(uint64_t);
+
+	(void)state;
+	mempool_create(&pool, &core.cache, most);
+	take(0, 1);
+	put(0, 1);
+	mempool_destroy(&pool);
+	mempool_create(&pool, &core.cache, most + 1);
+	assert_null(mempool_alloc(&pool));
+	check();
+	mempool_destroy(&pool);
+	for (size_t i = 0; i <= 64; i++) {
+		mempool_create(&pool, &core.cache, SIZE_MAX - i);
+		assert_null(mempool_alloc(&pool));
+		assert_int_equal(mempool_total(&pool), 0);
+		check();
+		mempool_destroy(&pool);
+	}
+	for (size_t bits = 31; bits < sizeof(size_t) * 8; bits++) {
+		mempool_create(&pool, &core.cache, (size_t)1 << bits);
+		assert_null(mempool_alloc(&pool));
+		check();
+		mempool_destroy(&pool);
+		mempool_create_with_order(&pool, &core.cache,
+		                          ((size_t)1 << bits) + 16, 0);
+		assert_null(mempool_alloc(&pool));
+		mempool_free_spare_slab(&pool);
+		check();
+		mempool_destroy(&pool);
+	}
+}
+
+static void the_order_keeps_the_loss_at_one_percent(void **state)
+{
+	(void)state;
+	for (size_t size = 8; size <= 8192; size += 8) {
+		size_t lost, bits;
+
+		mempool_create(&pool, &core.cache, size);
+		bits = (pool.objcount + 63) / 64 * 8;
+		lost = slab_size() - pool.objcount * size - bits;
+		assert_true(lost <= slab_size() / 50);
+		/* And none smaller does. */
+		assert_true(pool.slab_order == 0 || slab_size() / 200 < size ||
+		            slab_size() / 200 < sizeof(struct mslab));
+		mempool_destroy(&pool);
+	}
+	for (uint8_t order = 0; order <= core.cache.order_max; order++) {
+		mempool_create_with_order(&pool, &core.cache, 48, order);
+		assert_int_equal(pool.slab_order, order);
+		take(0, pool.objcount < 60000 ? pool.objcount : 60000);
+		assert_int_equal(mempool_total(&pool), slab_size());
+		mempool_destroy(&pool);
+	}
+}
+
+static void one_object_a_slab_gives_its_slab_back(void **state)
+{
+	(void)state;
+	mempool_create_with_order(&pool, &core.cache, 3000, 0);
+	assert_int_equal(pool.objcount, small_getpagesize() / 3000);
+	mempool_destroy(&pool);
+	mempool_create_with_order(&pool, &core.cache,
+	                          small_getpagesize() / 2 + 8, 0);
+	assert_int_equal(pool.objcount, 1);
+	take(0, 10);
+	assert_int_equal(mempool_total(&pool), 10 * slab_size());
+	put(0, 10);
+	assert_int_equal(mempool_total(&pool), slab_size());
+	mempool_free_spare_slab(&pool);
+	assert_int_equal(mempool_total(&pool), 0);
+	assert_int_equal(slab_cache_used(&core.cache), 0);
+	take(0, 10);
+	for (size_t i = 10; i-- > 0;)
+		put(i, i + 1);
+	assert_int_equal(mempool_total(&pool), slab_size());
+}
+
+static void at_most_one_empty_slab_stays(void **state)
+{
+	size_t count;
+
+	(void)state;
+	mempool_create(&pool, &core.cache, 64);
+	count = SLABS * pool.objcount;
+	for (int round = 0; round < 3; round++) {
+		take(0, count);
+		assert_int_equal(mempool_total(&pool), SLABS * slab_size());
+		if (round == 0) {
+			put(0, count);
+		} else if (round == 1) {
+			for (size_t i = count; i-- > 0;)
+				mempool_free(&pool, objects[i]);
+		} else {
+			for (size_t i = 0; i < count; i++)
+				mempool_free(&pool, objects[i * 7919 % count]);
+		}
+		check();
+		assert_int_equal(mempool_count(&pool), 0);
+		assert_int_equal(mempool_total(&pool), slab_size());
+	}
+	mempool_free_spare_slab(&pool);
+	assert_int_equal(mempool_total(&pool), 0);
+	mempool_free_spare_slab(&pool);
+	check();
+}
+
+static void a_spare_slab_is_one_without_live_objects(void **state)
+{
+	(void)state;
+	mempool_create(&pool, &core.cache, 64);
+	take(0, 1);
+	mempool_free_spare_slab(&pool);
+	assert_int_equal(mempool_total(&pool), slab_size());
+	assert_int_equal(mempool_count(&pool), 1);
+	put(0, 1);
+	mempool_free_spare_slab(&pool);
+	assert_int_equal(mempool_total(&pool), 0);
+	assert_int_equal(mempool_count(&pool), 0);
+	take(0, 3);
+	put(0, 3);
+}
+
+/* Slabs empty, and are needed, while there is no current one. */
+static void a_pool_goes_on_without_its_spare_slab(void **state)
+{
+	size_t n;
+
+	(void)state;
+	mempool_create(&pool, &core.cache, 64);
+	n = pool.objcount;
+	take(0, 3 * n);
+	put(2 * n, 3 * n);
+	mempool_free_spare_slab(&pool);
+	assert_int_equal(mempool_total(&pool), 2 * slab_size());
+	assert_null(pool.current);
+	check();
+	put(0, n);
+	assert_int_equal(mempool_total(&pool), 2 * slab_size());
+	mempool_free_spare_slab(&pool);
+	put(n, n + n / 2);
+	take(n, n + n / 2);
+	assert_int_equal(mempool_total(&pool), slab_size());
+	put(n, 2 * n);
+	assert_int_equal(mempool_count(&pool), 0);
+}
+
+static void a_freed_object_comes_back_first(void **state)
+{
+	char *held, *ptr;
+
+	(void)state;
+	mempool_create(&pool, &core.cache, 64);
+	held = mempool_alloc(&pool);
+	ptr = mempool_alloc(&pool);
+	for (int i = 0; i < 1000; i++) {
+		mempool_free(&pool, ptr);
+		assert_ptr_equal(mempool_alloc(&pool), ptr);
+	}
+	mempool_free(&pool, held);
+	assert_ptr_equal(mempool_alloc(&pool), held);
+}
+
+/* Two objects come and go where a slab ends: no slab does. */
+static void a_border_is_crossed_once(void **state)
+{
+	static const size_t sizes[] = {8, 64, 1024, 40000};
+
+	(void)state;
+	for (size_t s = 0; s < lengthof(sizes); s++) {
+		size_t n, total;
+
+		mempool_create(&pool, &core.cache, sizes[s]);
+		n = pool.objcount;
+		take(0, n + 1);
+		put(n - 1, n + 1);
+		total = mempool_total(&pool);
+		fault_set(FAULT_ALL, 1, true);
+		for (int i = 0; i < 1000; i++) {
+			take(n - 1, n + 1);
+			mempool_free(&pool, objects[n - (size_t)(i & 1)]);
+			mempool_free(&pool, objects[n - (size_t)(~i & 1)]);
+			assert_int_equal(mempool_total(&pool), total);
+		}
+		assert_int_equal(fault_seen(), 0);
+		fault_clear();
+		mempool_destroy(&pool);
+	}
+}
+
+/* Free objects 1/8 of each slab but the current one, take what is free there,
+ * then see in which order the slabs are filled. */
+static void warm_slabs_are_filled_by_address(void **state)
+{
+	size_t n, count, k = 0;
+	struct mslab *last = NULL;
+
+	(void)state;
+	mempool_create(&pool, &core.cache, 64);
+	n = pool.objcount;
+	count = SLABS * n;
+	take(0, count);
+	for (size_t i = 0; i < count; i++) {
+		if (slab_of(objects[i]) != pool.current &&
+		    i % n < pool.warm_count)
+			mempool_free(&pool, objects[i]);
+	}
+	check();
+	fault_set(FAULT_ALL, 1, true);
+	for (size_t i = 0; i < (SLABS - 1) * pool.warm_count; i++) {
+		struct mslab *slab = slab_of(mempool_alloc(&pool));
+
+		if (slab == last)
+			continue;
+		assert_true(slab > last);
+		last = slab;
+		k++;
+	}
+	assert_int_equal(k, SLABS - 1);
+	assert_int_equal(fault_seen(), 0);
+	fault_clear();
+	check();
+	assert_int_equal(mempool_count(&pool), count);
+	assert_int_equal(mempool_total(&pool), SLABS * slab_size());
+}
+
+static void cold_slabs_serve_when_there_is_no_new_one(void **state)
+{
+	size_t n, count;
+
+	(void)state;
+	mempool_create(&pool, &core.cache, 64);
+	n = pool.objcount;
+	count = SLABS * n;
+	take(0, count);
+	for (size_t i = 0; i < SLABS; i++) {
+		mempool_free(&pool, objects[i * n]);
+		mempool_free(&pool, objects[i * n + 9]);
+	}
+	check();
+	fault_set(FAULT_SLAB, 1, true);
+	for (size_t i = 0; i < 2 * SLABS; i++)
+		assert_non_null(mempool_alloc(&pool));
+	for (int i = 0; i < 10; i++) {
+		assert_null(mempool_alloc(&pool));
+		check();
+	}
+	fault_clear();
+	assert_int_equal(mempool_count(&pool), count);
+	assert_int_equal(mempool_total(&pool), SLABS * slab_size());
+	assert_non_null(mempool_alloc(&pool));
+	check();
+}
+
+/* Takes objects until one is refused; -1 when none was. */
+static ssize_t take_until_refused(size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		objects[i] = mempool_alloc(&pool);
+		if (objects[i] == NULL)
+			return (ssize_t)i;
+	}
+	return -1;
+}
+
+static void refuse_nth(size_t n, bool from_then_on)
+{
+	size_t count, total;
+	ssize_t at;
+
+	mempool_create(&pool, &core.cache, 100000);
+	count = 100;
+	fault_set(FAULT_ALL, n, from_then_on);
+	at = take_until_refused(count);
+	assert_true(at >= 0 || fault_refused() == 0 || !from_then_on);
+	if (at >= 0) {
+		total = mempool_total(&pool);
+		check();
+		assert_int_equal(mempool_count(&pool), at);
+		if (from_then_on)
+			assert_null(mempool_alloc(&pool));
+		assert_int_equal(mempool_total(&pool), total);
+		fault_clear();
+		take((size_t)at, count);
+	}
+	fault_clear();
+	put(0, count);
+	mempool_destroy(&pool);
+	slab_cache_trim(&core.cache);
+	slab_arena_trim(&core.arena);
+	assert_int_equal(quota_used(&core.quota), 0);
+}
+
+static void every_refusal_leaves_the_pool_as_it_was(void **state)
+{
+	size_t n = 1, seen;
+
+	(void)state;
+	do {
+		refuse_nth(n, false);
+		refuse_nth(n, true);
+		mempool_create(&pool, &core.cache, 100000);
+		fault_set(FAULT_ALL, SIZE_MAX, false);
+		assert_int_equal(take_until_refused(100), -1);
+		seen = fault_seen();
+		fault_clear();
+		mempool_destroy(&pool);
+		slab_cache_trim(&core.cache);
+		slab_arena_trim(&core.arena);
+	} while (n++ < seen);
+	assert_true(seen >= 3);
+}
+
+/* cases.md 14 */
+static void a_full_quota_refuses_again_and_again(void **state)
+{
+	size_t count = 0;
+
+	(void)state;
+	assert_int_equal(quota_set(&core.quota, 8 * MIB), 8 * MIB);
+	mempool_create(&pool, &core.cache, 1000);
+	while (count < lengthof(objects) &&
+	       (objects[count] = mempool_alloc(&pool)) != NULL)
+		count++;
+	assert_true(count >= 8 * MIB / 1100);
+	for (int i = 0; i < 100; i++)
+		assert_null(mempool_alloc(&pool));
+	check();
+	put(0, 100);
+	take(0, 100);
+	assert_null(mempool_alloc(&pool));
+	put(0, count);
+	assert_int_equal(mempool_total(&pool), slab_size());
+}
+
+/* cases.md 28: full, cold, warm, current and empty slabs. */
+static void destroy_takes_slabs_of_every_state(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < 5; kind++) {
+		size_t n;
+
+		mempool_create(&pool, &core.cache, 64);
+		n = pool.objcount;
+		take(0, kind == 0 ? 1 : SLABS * n);
+		if (kind == 1)
+			put(0, 1);
+		if (kind == 2)
+			put(0, n / 2);
+		if (kind == 3)
+			put(0, SLABS * n);
+		if (kind == 4) {
+			put(1, n / 2);
+			put(n, n + 3);
+			put(2 * n, 3 * n);
+		}
+		mempool_destroy(&pool);
+		assert_false(mempool_is_initialized(&pool));
+		assert_int_equal(slab_cache_used(&core.cache), 0);
+		core_check(&core);
+		memset(&pool, 0xff, sizeof(pool));
+	}
+	mempool_create(&pool, &core.cache, 64);
+	mempool_destroy(&pool);
+}
+
+static void mark(void *object, void *arg)
+{
+	size_t *sum = arg;
+
+	sum[0]++;
+	sum[1] += (unsigned char)*(char *)object;
+}
+
+static void foreach_sees_what_is_live(void **state)
+{
+	size_t sum[2] = {0, 0}, want = 0, count = 0;
+
+	(void)state;
+	mempool_create(&pool, &core.cache, 24);
+	mempool_foreach(&pool, mark, sum);
+	assert_int_equal(sum[0], 0);
+	take(0, 3000);
+	for (size_t i = 0; i < 3000; i++) {
+		if (i * 2654435761u >> 3 & 1) {
+			mempool_free(&pool, objects[i]);
+			continue;
+		}
+		want += i & 255;
+		count++;
+	}
+	mempool_foreach(&pool, mark, sum);
+	assert_int_equal(sum[0], count);
+	assert_int_equal(sum[1], want);
+	assert_int_equal(mempool_count(&pool), count);
+}
+
+/* The count of frees in the current slab starts again. */
+static void the_count_of_frees_may_run_out(void **state)
+{
+	(void)state;
+	mempool_create(&pool, &core.cache, 64);
+	take(0, pool.objcount + 10);
+	put(0, 5);
+	/* As after that many more pairs of alloc and free. */
+	pool.live -= pool.current->left - 3;
+	pool.current->left = 3;
+	check();
+	put(pool.objcount, pool.objcount + 10);
+}
+
+static void objsize_max_is_a_sixteenth(void **state)
+{
+	(void)state;
+	assert_int_equal(mempool_objsize_max(4 * MIB), MIB / 4);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(neighbours_stay_intact_whatever_the_size),
+		TEST(objects_are_aligned_to_what_divides_their_size),
+		TEST(a_size_that_no_slab_holds_gives_NULL),
+		TEST(the_order_keeps_the_loss_at_one_percent),
+		TEST(one_object_a_slab_gives_its_slab_back),
+		TEST(at_most_one_empty_slab_stays),
+		TEST(a_spare_slab_is_one_without_live_objects),
+		TEST(a_pool_goes_on_without_its_spare_slab),
+		TEST(a_freed_object_comes_back_first),
+		TEST(a_border_is_crossed_once),
+		TEST(warm_slabs_are_filled_by_address),
+		TEST(cold_slabs_serve_when_there_is_no_new_one),
+		TEST(every_refusal_leaves_the_pool_as_it_was),
+		TEST(a_full_quota_refuses_again_and_again),
+		TEST(destroy_takes_slabs_of_every_state),
+		TEST(foreach_sees_what_is_live),
+		TEST(the_count_of_frees_may_run_out),
+		cmocka_unit_test(objsize_max_is_a_sixteenth),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
