@@ -24,6 +24,8 @@ foreach(version IN LISTS SMALL_LUA_FOUND)
 		small_lua${version} ${SMALL_LUA_MAP})
 endforeach()
 
+small_add_script(audit/fastpath.sh ${PROJECT_SOURCE_DIR} LABELS audit)
+
 # gdb, on a core.
 add_executable(test_held gdb/held.c)
 target_compile_options(test_held PRIVATE ${SMALL_WARNINGS})
