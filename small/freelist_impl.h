@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef SMALL_FREELIST_IMPL_H
+#define SMALL_FREELIST_IMPL_H
+/*
+ * freelist_impl - what the files of freelist share: the control block, the
+ * words in a free block, the bitmap. Internal.
+ *
+ * Everything is counted in granules from the base of the piece, in 32 bits.
+ * A free block carries its own description:
+ *
+ *   first granule(s)                             last four bytes
+ *   [next u32|stamp u32|prev u32|size u32] ...   [size u32]
+ *
+ * A waiting block only has next and stamp. The stamp is what a second free
+ * of it runs into. With granule 8 a free block of one granule has no room to
+ * be linked: next is SLIVER, and it is found by its neighbours alone.
+ *
+ * Blocks are handed out from, in this order: the waiting blocks of the size
+ * (quick), the bump run [bump, bump_end) that belongs to nobody, the index of
+ * merged blocks, and the fresh granules from low on.
+ */
+#include <small/freelist.h>
+#include <small/track.h>
+
+/* Blocks up to this many granules wait when freed, and come from the bump
+ * run: 1 KiB at granule 16, what nearly all small objects are below. */
+#define QUICK_MAX 64
+/* Pieces up to this limit have half of it: the heads are 1 % of 16 KiB. */
+#define QUICK_TINY      32
+#define QUICK_TINY_SIZE ((size_t)32 * 1024)
+/* No block; not below any `low`, so that one compare rejects it. */
+#define NIL    UINT32_MAX
+#define SLIVER (UINT32_MAX - 1)
+/* Classes of the index: one a size up to here, then CLASS_SUB an octave. */
+#define CLASS_EXACT 16
+#define CLASS_SUB   8
+
+struct freelist {
+	/* The paths for waiting blocks; 64 bits where a rotated offset or a
+	 * size is compared. */
+	size_t low;         /* granules of the piece touched so far */
+	size_t quick16;     /* largest size that waits, granule 16; 0 = shut */
+	size_t quick8;      /* the same, granule 8, less the smallest one */
+	int64_t defer_room; /* granules that may still wait; < 0: flush */
+	int64_t peak_room;  /* peak - used, never below 0 between calls */
+	size_t peak;
+	int64_t defer_max; /* defer_room with nothing waiting */
+	/* The index. */
+	uint64_t *classes; /* bit set: the class has blocks */
+	uint64_t *bitmap;  /* bit set: an end of a free block */
+	uint32_t *heads;   /* of each class */
+	/* The piece. */
+	struct region *region; /* NULL: a buffer */
+	size_t limit;          /* bytes, slab header included */
+	size_t max_limit;
+	size_t cap;      /* as in the options */
+	uintptr_t owner; /* small_thread_id() */
+	size_t refused;
+	size_t steps;
+	uint32_t indexed; /* free granules in the index */
+	uint32_t bump;    /* the bump run; both 0 when there is none */
+	uint32_t bump_end;
+	uint32_t end;     /* granules committed, at most max(lim, low) */
+	uint32_t lim;     /* granules within the limit */
+	uint32_t cover;   /* granules the table can describe */
+	uint32_t cleared; /* words of the bitmap that are valid */
+	uint32_t table;   /* where classes, bitmap and heads are */
+	uint32_t table_size;
+	uint32_t none;      /* no run of so many exists while nothing waits */
+	uint16_t class_max; /* classes in the table */
+	uint8_t shift;      /* log2 of the granule */
+	uint8_t cursor;     /* flush goes on here */
+	uint8_t cause;      /* enum freelist_cause of the last refusal */
+	uint8_t why;        /* why fresh granules were refused last */
+	uint8_t quick_max;  /* heads that follow */
+	uint8_t squeezed;   /* low is over the limit: nothing waits */
+	uint8_t head;       /* bytes of the piece before the control block */
+	uint32_t magic;
+	uint32_t quick[]; /* of size n at [n]; [0] stays NIL */
+};
+
+enum { FREELIST_MAGIC = 0x5aab17ee };
+
+/* --- words in free blocks --- */
+
+/* They lie in memory that is shut for everybody else. */
+static inline uint32_t meta_get(const uint32_t *word)
+{
+	uint32_t value;
+
+	track_defined((const void *)((uintptr_t)word & ~(uintptr_t)7), 8);
+	value = *word;
+	track_noaccess((const void *)((uintptr_t)word & ~(uintptr_t)7), 8);
+	return value;
+}
+
+static inline void meta_put(uint32_t *word, uint32_t value)
+{
+	track_defined((const void *)((uintptr_t)word & ~(uintptr_t)7), 8);
+	*word = value;
+	track_noaccess((const void *)((uintptr_t)word & ~(uintptr_t)7), 8);
+}
+
+#if TRACK_ASAN
+# define NO_ASAN __attribute__((no_sanitize("address")))
+#else
+# define NO_ASAN
+#endif
+
+/* A word of a block that may be in use, as it is. */
+static inline NO_ASAN uint32_t meta_peek(const uint32_t *word)
+{
+#if TRACK_VALGRIND
+	track_defined(word, sizeof(*word));
+#endif
+	return *word;
+}
+
+struct node {
+	uint32_t next;
+	uint32_t stamp;
+	uint32_t prev;
+	uint32_t size;
+};
+
+static inline void *at(const struct freelist *f, size_t granule)
+{
+	return (char *)f + (granule << f->shift);
+}
+
+static inline struct node *node_at(const struct freelist *f, size_t granule)
+{
+	return at(f, granule);
+}
+
+/* The last word of the granule before this one. */
+static inline uint32_t *foot_before(const struct freelist *f, size_t granule)
+{
+	return (uint32_t *)at(f, granule) - 1;
+}
+
+/* What marks a free block of this piece: its address makes the value hard to
+ * meet by chance, and costs no load. */
+static inline uint32_t stamp_of(const struct freelist *f)
+{
+	return (uint32_t)(uintptr_t)f;
+}
+
+/* Blocks in use have at least so many granules: links need 16 bytes. */
+static inline size_t granules_min(const struct freelist *f)
+{
+	return (size_t)16 >> f->shift;
+}
+
+/* SIZE_MAX when there is no such block. */
+static inline size_t granules_of(const struct freelist *f, size_t size)
+{
+	size_t mask = ((size_t)1 << f->shift) - 1;
+	size_t n = (size >> f->shift) + ((size & mask) != 0);
+
+	if (small_unlikely(n > FREELIST_GRANULES_MAX))
+		return SIZE_MAX;
+	return n < granules_min(f) ? granules_min(f) : n;
+}
+
+/* --- the bitmap --- */
+
+static inline bool bit_test(const struct freelist *f, size_t granule)
+{
+	return f->bitmap[granule / 64] >> (granule % 64) & 1;
+}
+
+static inline void bit_set(struct freelist *f, size_t granule)
+{
+	f->bitmap[granule / 64] |= (uint64_t)1 << (granule % 64);
+}
+
+static inline void bit_clear(struct freelist *f, size_t granule)
+{
+	f->bitmap[granule / 64] &= ~((uint64_t)1 << (granule % 64));
+}
+
+/* --- counters --- */
+
+static inline uint32_t deferred_granules(const struct freelist *f)
+{
+	return (uint32_t)(f->defer_max - f->defer_room);
+}
+
+static inline uint32_t bump_granules(const struct freelist *f)
+{
+	return f->bump_end - f->bump;
+}
+
+/* Granules below low that are neither free nor waiting, metadata included. */
+static inline size_t granules_in_use(const struct freelist *f)
+{
+	return f->low - f->indexed - bump_granules(f) - deferred_granules(f);
+}
+
+/* The first granule that is no control block or quick head. */
+static inline uint32_t granule_first(const struct freelist *f)
+{
+	size_t bytes = sizeof(*f) + (f->quick_max + (size_t)1) * 4;
+
+	return (uint32_t)(small_align(bytes, 16) >> f->shift);
+}
+
+/* The first granule that a block can have. */
+static inline uint32_t granule_blocks(const struct freelist *f)
+{
+	uint32_t first = granule_first(f);
+
+	return f->table == first ? first + f->table_size : first;
+}
+
+/* --- freelist_index.c --- */
+
+/* Classes that describe blocks of up to `cover` granules. */
+uint32_t freelist_class_count(uint32_t cover) SMALL_SYM(freelist_class_count);
+uint32_t freelist_class_of(uint32_t n) SMALL_SYM(freelist_class_of);
+/* A block that touches no other free block goes into the index. */
+void freelist_insert(struct freelist *f, uint32_t g, uint32_t n)
+	SMALL_SYM(freelist_insert);
+/* Takes a block out; the caller sees to its two bits. */
+void freelist_unlink(struct freelist *f, uint32_t g, uint32_t n)
+	SMALL_SYM(freelist_unlink);
+/* Takes a block of at least n granules out and clears its bits; *size is
+ * its size. NIL when none is found, which is final with is_exact. */
+uint32_t freelist_take(struct freelist *f, uint32_t n, bool is_exact,
+                       uint32_t *size) SMALL_SYM(freelist_take);
+/* The size of the free block that starts at g, or that ends before it. */
+uint32_t freelist_size_at(const struct freelist *f, uint32_t g)
+	SMALL_SYM(freelist_size_at);
+uint32_t freelist_size_before(const struct freelist *f, uint32_t g)
+	SMALL_SYM(freelist_size_before);
+/* Merges [g, g + n) with its free neighbours into the index. */
+void freelist_merge(struct freelist *f, uint32_t g, uint32_t n)
+	SMALL_SYM(freelist_merge);
+/* Merges at least count waiting blocks, if there are so many. */
+void freelist_flush(struct freelist *f, size_t count) SMALL_SYM(freelist_flush);
+/* More wait than may, after a block of n granules was pushed: merges a few,
+ * and that one if it would be over the cap. */
+void freelist_flush_over(struct freelist *f, uint32_t n)
+	SMALL_SYM(freelist_flush_over);
+/* The bump run goes into the index. */
+void freelist_return_bump(struct freelist *f) SMALL_SYM(freelist_return_bump);
+/* The largest run of the index. */
+uint32_t freelist_largest(const struct freelist *f) SMALL_SYM(freelist_largest);
+
+/* --- freelist_piece.c --- */
+
+/* Granules from low on that the limit has room for. */
+size_t freelist_fresh_room(const struct freelist *f)
+	SMALL_SYM(freelist_fresh_room);
+/* Moves low by n granules, committing pages and growing the table as needed,
+ * and returns where it was (behind a table that moved); NIL when refused. */
+uint32_t freelist_fresh(struct freelist *f, size_t n) SMALL_SYM(freelist_fresh);
+/* Bytes of a table for so many granules. */
+size_t freelist_table_bytes(uint32_t cover) SMALL_SYM(freelist_table_bytes);
+/* Lays an empty table out at this granule. */
+void freelist_table_init(struct freelist *f, uint32_t table, uint32_t cover)
+	SMALL_SYM(freelist_table_init);
+/* Over the limit: gives back a free end of the piece. */
+void freelist_retreat(struct freelist *f) SMALL_SYM(freelist_retreat);
+/* Opens or shuts the lists of waiting blocks. */
+void freelist_set_quick(struct freelist *f, bool is_open)
+	SMALL_SYM(freelist_set_quick);
+/* The bound on what waits, from what is free; never above the cap. */
+void freelist_adapt(struct freelist *f) SMALL_SYM(freelist_adapt);
+
+/* --- freelist_block.c --- */
+
+/* n granules; NIL when refused, with the cause set. */
+uint32_t freelist_get(struct freelist *f, size_t n) SMALL_SYM(freelist_get);
+/* Frees [g, g + n), by way of the waiting blocks if small. */
+void freelist_put(struct freelist *f, uint32_t g, uint32_t n)
+	SMALL_SYM(freelist_put);
+/* Grows [g, g + n) to want granules in place; false when what follows it does
+ * not allow that. */
+bool freelist_extend(struct freelist *f, uint32_t g, uint32_t n, uint32_t want)
+	SMALL_SYM(freelist_extend);
+/* The same by moving its contents, `bytes`, into the free block before it;
+ * returns where it is then, or NIL. */
+uint32_t freelist_slide(struct freelist *f, uint32_t g, uint32_t n,
+                        uint32_t want, size_t bytes) SMALL_SYM(freelist_slide);
+
+/* --- freelist_guard.c --- */
+
+/* The granule of a block that is being freed or resized; aborts with the
+ * name of the call when it can not be one of so many bytes. */
+uint32_t freelist_guard(const struct freelist *f, const void *ptr, size_t size,
+                        const char *call) SMALL_SYM(freelist_guard);
+/* A block with a stamp: aborts when it is free, else it was chance. */
+void freelist_guard_stamp(const struct freelist *f, const void *ptr,
+                          const char *call) SMALL_SYM(freelist_guard_stamp);
+/* Aborts: the head of a list is not in the piece. */
+void freelist_bad_link(void) SMALL_SYM(freelist_bad_link)
+	__attribute__((noreturn, cold));
+/* Aborts in a wrong thread, or on what is no freelist. */
+void freelist_owner_slow(const struct freelist *f, const char *call)
+	SMALL_SYM(freelist_owner_slow);
+
+/* The same in debug builds, nothing in others. */
+static inline void freelist_owner(const struct freelist *f, const char *call)
+{
+#ifndef NDEBUG
+	freelist_owner_slow(f, call);
+#else
+	(void)f, (void)call;
+#endif
+}
+
+#endif /* SMALL_FREELIST_IMPL_H */

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * freelist_piece - the piece of memory under a freelist: its life, its
+ * limit, its pages, the table that describes its blocks.
+ *
+ * Pages are committed an eighth of the piece at a time, at least
+ * COMMIT_MIN: system calls are logarithmic in the size. When that much is
+ * refused, half of it is tried, down to what is needed.
+ *
+ * The table (class bits, bitmap, heads) of a growing piece describes up to
+ * twice the granules there are. When low passes it, one of twice the size is
+ * laid out at low, the old one is copied, and becomes a free block. Words of
+ * the bitmap are cleared when low reaches them, so create and reset are O(1).
+ */
+#include <small/freelist_impl.h>
+
+/* The first pages, and the least that is added: four common pages. */
+#define COMMIT_MIN ((size_t)16 * 1024)
+/* What the first table of a growing piece describes. */
+#define COVER_MIN ((size_t)32 * 1024)
+/* Below this, a reservation is not halved any more but refused. */
+#define RESERVE_MIN ((size_t)1024 * 1024)
+
+/* --- the table --- */
+
+static size_t class_words(uint32_t cover)
+{
+	return (freelist_class_count(cover) + 63u) / 64;
+}
+
+size_t freelist_table_bytes(uint32_t cover)
+{
+	return class_words(cover) * 8 + (cover / 64 + (size_t)1) * 8 +
+	       freelist_class_count(cover) * (size_t)4;
+}
+
+static uint32_t table_granules(const struct freelist *f, uint32_t cover)
+{
+	return (uint32_t)(small_align(freelist_table_bytes(cover), 16) >>
+	                  f->shift);
+}
+
+static void clear_words(struct freelist *f, uint32_t from, uint32_t to)
+{
+	memset(f->bitmap + from, 0, (size_t)(to - from) * 8);
+	f->steps += (to - from) / 16;
+}
+
+/* The bit at low itself is looked at, too. */
+static void set_low(struct freelist *f, size_t low)
+{
+	uint32_t words = (uint32_t)(low / 64 + 1);
+
+	if (words > f->cleared) {
+		clear_words(f, f->cleared, words);
+		f->cleared = words;
+	}
+	f->low = low;
+}
+
+void freelist_table_init(struct freelist *f, uint32_t table, uint32_t cover)
+{
+	char *base = at(f, table);
+
+	f->table = table;
+	f->table_size = table_granules(f, cover);
+	track_undefined(base, (size_t)f->table_size << f->shift);
+	f->cover = cover;
+	f->class_max = (uint16_t)freelist_class_count(cover);
+	f->classes = (uint64_t *)(void *)base;
+	f->bitmap = f->classes + class_words(cover);
+	f->heads = (uint32_t *)(f->bitmap + cover / 64 + 1);
+	memset(f->classes, 0, class_words(cover) * 8);
+	memset(f->heads, 0xff, f->class_max * sizeof(*f->heads));
+}
+
+/* An empty piece: the table right behind the control block. Words below the
+ * first block are never looked at, and stay as they are. */
+static void lay_out(struct freelist *f, uint32_t cover)
+{
+	uint32_t first = granule_first(f);
+
+	memset(f->quick, 0xff, (f->quick_max + (size_t)1) * 4);
+	freelist_table_init(f, first, cover);
+	f->cleared = (first + f->table_size - 1) / 64;
+	set_low(f, first + f->table_size);
+	f->indexed = 0;
+	f->bump = 0;
+	f->bump_end = 0;
+	f->cursor = 1;
+	f->none = NIL;
+	f->cause = FREELIST_NONE;
+	f->defer_room = 0;
+	f->defer_max = 0;
+	track_noaccess(at(f, f->low), (f->end - f->low) << f->shift);
+}
+
+/* A table for at least twice what there will be, behind room granules. */
+static uint32_t wanted_cover(const struct freelist *f, size_t n)
+{
+	size_t cover = 2 * (f->low + n), least = COVER_MIN >> f->shift;
+
+	cover = cover > least ? cover : least;
+	return (uint32_t)(cover < f->lim ? cover : f->lim);
+}
+
+static void copy_table(struct freelist *f, const struct freelist *old)
+{
+	uint32_t first = granule_blocks(old);
+
+	memcpy(f->classes, old->classes, class_words(old->cover) * 8);
+	memcpy(f->heads, old->heads, old->class_max * sizeof(*f->heads));
+	memcpy(f->bitmap, old->bitmap, old->cleared * (size_t)8);
+	f->steps += old->cleared / 16;
+	/* The old table's own granules are looked at from now on. */
+	if (first != granule_first(f))
+		clear_words(f, 0, (first - 1) / 64);
+}
+
+/* --- pages --- */
+
+static struct quota *quota_of(const struct freelist *f)
+{
+	return f->region->cache->arena->quota;
+}
+
+/* The end of the piece so that it is whole pages, not above the limit. */
+static uint32_t page_end(const struct freelist *f, size_t end)
+{
+	size_t bytes =
+		small_align((end << f->shift) + f->head, small_getpagesize());
+
+	end = (bytes - f->head) >> f->shift;
+	return (uint32_t)(end < f->lim ? end : f->lim);
+}
+
+static int resize(struct freelist *f, uint32_t end)
+{
+	size_t refusals = quota_of(f)->refusals;
+
+	if (region_resize_growable(f->region, f, (size_t)end << f->shift) !=
+	    0) {
+		f->why = refusals != quota_of(f)->refusals ? FREELIST_QUOTA
+		                                           : FREELIST_SYSTEM;
+		return -1;
+	}
+	if (end > f->end)
+		track_noaccess(at(f, f->end), (size_t)(end - f->end)
+		                                      << f->shift);
+	f->end = end;
+	return 0;
+}
+
+/* At least need granules; need <= lim. */
+static int commit(struct freelist *f, size_t need)
+{
+	size_t more = f->end / 8, least = COMMIT_MIN >> f->shift;
+
+	if (need <= f->end)
+		return 0;
+	if (f->region == NULL) {
+		f->why = FREELIST_LIMIT;
+		return -1;
+	}
+	for (more = more > least ? more : least;; more /= 2) {
+		size_t want = f->end + more;
+		uint32_t end = page_end(f, want > need ? want : need);
+
+		if (resize(f, end) == 0)
+			return 0;
+		if (want <= need)
+			return -1;
+	}
+}
+
+static int grow_table(struct freelist *f, size_t n)
+{
+	uint32_t cover = wanted_cover(f, n), m = table_granules(f, cover);
+	struct freelist old = *f;
+
+	if (f->low + m + n > f->lim) {
+		f->why = FREELIST_LIMIT;
+		return -1;
+	}
+	if (commit(f, f->low + m + n) != 0)
+		return -1;
+	old.end = f->end;
+	freelist_table_init(f, (uint32_t)f->low, cover);
+	copy_table(f, &old);
+	set_low(f, f->low + m);
+	track_noaccess(at(f, old.table), (size_t)old.table_size << f->shift);
+	freelist_merge(f, old.table, old.table_size);
+	return 0;
+}
+
+size_t freelist_fresh_room(const struct freelist *f)
+{
+	size_t moved = 0, here = f->cover < f->lim ? f->cover : f->lim;
+
+	if (f->low >= f->lim)
+		return 0;
+	here = here > f->low ? here - f->low : 0;
+	if (f->cover < f->lim)
+		moved = f->low + table_granules(f, f->lim);
+	moved = moved != 0 && moved < f->lim ? f->lim - moved : 0;
+	return here > moved ? here : moved;
+}
+
+uint32_t freelist_fresh(struct freelist *f, size_t n)
+{
+	uint32_t g;
+
+	if (n > freelist_fresh_room(f)) {
+		f->why = FREELIST_LIMIT;
+		return NIL;
+	}
+	if (f->low + n > f->cover && grow_table(f, n) != 0)
+		return NIL;
+	if (commit(f, f->low + n) != 0)
+		return NIL;
+	g = (uint32_t)f->low;
+	set_low(f, f->low + n);
+	return g;
+}
+
+/* --- limit --- */
+
+void freelist_set_quick(struct freelist *f, bool is_open)
+{
+	is_open = is_open && f->cap != FREELIST_CAP_NONE;
+	f->quick16 = is_open && f->shift == 4 ? f->quick_max : 0;
+	f->quick8 = is_open && f->shift == 3 ? f->quick_max - 1u : 0;
+	f->defer_room -= f->defer_max;
+	f->defer_max = 0;
+	if (f->defer_room < 0)
+		freelist_flush(f, SIZE_MAX);
+}
+
+void freelist_adapt(struct freelist *f)
+{
+	size_t room = f->indexed + (size_t)bump_granules(f), max;
+
+	if ((f->quick16 | f->quick8) == 0)
+		return;
+	max = 2 * room;
+	if (f->cap != 0 && max > f->cap)
+		max = f->cap;
+	f->defer_room += (int64_t)max - f->defer_max;
+	f->defer_max = (int64_t)max;
+	if (f->defer_room < 0)
+		freelist_flush(f, 4);
+}
+
+/* Pages behind the end of what may be used go back. */
+static void decommit(struct freelist *f)
+{
+	uint32_t least = (uint32_t)(f->low > f->lim ? f->low : f->lim);
+
+	if (least < f->end && f->region == NULL)
+		f->end = least;
+	else if (least < f->end)
+		resize(f, least);
+}
+
+void freelist_retreat(struct freelist *f)
+{
+	uint32_t low = (uint32_t)f->low, m;
+
+	if (bit_test(f, low - 1)) {
+		m = freelist_size_before(f, low);
+		freelist_unlink(f, low - m, m);
+		bit_clear(f, low - m);
+		bit_clear(f, low - 1);
+		f->low = low - m;
+	}
+	decommit(f);
+	if (f->low <= f->lim) {
+		f->squeezed = 0;
+		freelist_set_quick(f, true);
+	}
+}
+
+/* Granules of a piece of so many bytes. */
+static uint32_t granules_within(const struct freelist *f, size_t bytes)
+{
+	bytes = bytes > f->head ? (bytes - f->head) >> f->shift : 0;
+	return (uint32_t)(bytes < FREELIST_GRANULES_MAX
+	                          ? bytes
+	                          : FREELIST_GRANULES_MAX);
+}
+
+int freelist_set_limit(struct freelist *f, size_t limit)
+{
+	if (limit == 0)
+		limit = f->max_limit;
+	if (limit > f->max_limit)
+		return -1;
+	f->limit = limit;
+	f->lim = granules_within(f, limit);
+	f->none = NIL;
+	if (f->region == NULL)
+		f->end = (uint32_t)(f->low > f->lim ? f->low : f->lim);
+	if (f->low > f->lim && !f->squeezed) {
+		freelist_set_quick(f, false);
+		freelist_return_bump(f);
+		f->squeezed = 1;
+	}
+	if (f->squeezed)
+		freelist_retreat(f);
+	else
+		decommit(f);
+	return 0;
+}
+
+int freelist_reserve(struct freelist *f, size_t size)
+{
+	uint32_t end = granules_within(f, size < f->limit ? size : f->limit);
+
+	if (end <= f->end || f->region == NULL)
+		return 0;
+	return resize(f, end);
+}
+
+/* --- life --- */
+
+/* What the options come to, in bytes; false when they make no sense. */
+static bool read_opts(const struct freelist_opts *opts, size_t head,
+                      struct freelist *f)
+{
+	size_t granule = opts->granule != 0 ? opts->granule : 16, most;
+
+	if (granule != 8 && granule != 16)
+		return false;
+	f->shift = granule == 8 ? 3 : 4;
+	f->head = (uint8_t)head;
+	f->cap = opts->cap;
+	most = (FREELIST_GRANULES_MAX << f->shift) + head;
+	f->max_limit = opts->max_limit != 0 ? opts->max_limit : opts->limit;
+	if (f->max_limit == 0)
+		f->max_limit = most;
+	f->limit = opts->limit != 0 ? opts->limit : f->max_limit;
+	f->quick_max = f->limit <= QUICK_TINY_SIZE ? QUICK_TINY : QUICK_MAX;
+	return f->limit <= f->max_limit && f->max_limit <= most &&
+	       opts->reserve <= f->limit;
+}
+
+/* Granules that a piece needs to hold one block. */
+static size_t least_granules(const struct freelist *f, uint32_t cover)
+{
+	return granule_first(f) + table_granules(f, cover) +
+	       (size_t)granules_min(f);
+}
+
+/* Fills the control block in; its place and end are known. */
+static struct freelist *start(void *base, const struct freelist *plan,
+                              uint32_t cover)
+{
+	struct freelist *f = base;
+
+	track_undefined(f, (size_t)granule_first(plan) << plan->shift);
+	*f = *plan;
+	f->magic = FREELIST_MAGIC;
+	f->owner = small_thread_id();
+	lay_out(f, cover);
+	freelist_set_quick(f, true);
+	return f;
+}
+
+struct freelist *freelist_create_in(void *buf, size_t size,
+                                    const struct freelist_opts *opts)
+{
+	struct freelist plan = {0};
+	struct freelist_opts o = {0};
+	size_t head = (0 - (uintptr_t)buf) & 15;
+
+	if (opts != NULL)
+		o = *opts;
+	o.max_limit = size;
+	o.reserve = 0;
+	if (buf == NULL || o.limit > size || !read_opts(&o, head, &plan))
+		return NULL;
+	plan.lim = granules_within(&plan, plan.limit);
+	plan.end = plan.lim;
+	uint32_t cover = granules_within(&plan, size);
+
+	if (cover == 0 || least_granules(&plan, cover) > plan.lim)
+		return NULL;
+	return start((char *)buf + head, &plan, cover);
+}
+
+/* A range for max bytes of which *end granules, or less if so many are not
+ * granted but at least `least`, are committed. */
+static void *get_piece(struct freelist *plan, size_t max, size_t least)
+{
+	size_t end = plan->end, refusals;
+	void *base;
+
+	for (;; end /= 2) {
+		end = end > least ? end : least;
+		refusals = quota_of(plan)->refusals;
+		plan->end = page_end(plan, end);
+		base = region_growable(plan->region,
+		                       (size_t)plan->end << plan->shift, max);
+		if (base != NULL || end == least ||
+		    refusals == quota_of(plan)->refusals)
+			return base;
+	}
+}
+
+struct freelist *freelist_create(struct region *region,
+                                 const struct freelist_opts *opts)
+{
+	struct freelist plan = {0};
+	struct freelist_opts o = {0};
+	size_t first, max, least;
+	uint32_t cover;
+	void *base;
+
+	if (opts != NULL)
+		o = *opts;
+	if (!read_opts(&o, rslab_sizeof(), &plan))
+		return NULL;
+	plan.region = region;
+	plan.lim = granules_within(&plan, plan.limit);
+	cover = (uint32_t)(COVER_MIN >> plan.shift);
+	cover = cover < plan.lim ? cover : plan.lim;
+	least = cover == 0 ? SIZE_MAX : least_granules(&plan, cover);
+	if (least > plan.lim)
+		return NULL;
+	first = granules_within(&plan, COMMIT_MIN);
+	if (o.reserve != 0)
+		first = least = granules_within(&plan, o.reserve) > least
+		                        ? granules_within(&plan, o.reserve)
+		                        : least;
+	for (max = plan.max_limit;; max /= 2) {
+		plan.end = (uint32_t)(first > least ? first : least);
+		base = get_piece(&plan, max - plan.head, least);
+		if (base != NULL)
+			break;
+		if (o.limit != 0 || o.max_limit != 0 || max < RESERVE_MIN)
+			return NULL;
+		/* Without a limit, a smaller range will do as well. */
+		plan.max_limit = plan.limit = max / 2;
+		plan.lim = granules_within(&plan, plan.limit);
+	}
+	return start(base, &plan, cover);
+}
+
+void freelist_destroy(struct freelist *f)
+{
+	struct region *region = f->region;
+
+	track_undefined(f, (size_t)f->end << f->shift);
+	f->magic = 0;
+	if (region != NULL)
+		region_drop_growable(region, f);
+}
+
+void freelist_reset(struct freelist *f)
+{
+	bool is_squeezed;
+
+	f->peak_room = (int64_t)f->peak;
+	lay_out(f, f->cover);
+	is_squeezed = f->low > f->lim;
+	f->squeezed = is_squeezed;
+	freelist_set_quick(f, !is_squeezed);
+	decommit(f);
+}
+
+void freelist_set_thread(struct freelist *f)
+{
+	f->owner = small_thread_id();
+}
