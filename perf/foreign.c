@@ -11,11 +11,21 @@ static struct {
 	const char *alloc, *resize, *release;
 	struct perf_allocator found;
 } libraries[] = {
-	{"libjemalloc.so.2", "malloc", "realloc", "free", {"jemalloc", 0, 0, 0}},
-	{"libmimalloc.so.2", "mi_malloc", "mi_realloc", "mi_free",
-	 {"mimalloc", 0, 0, 0}},
-	{"libtcmalloc_minimal.so.4", "tc_malloc", "tc_realloc", "tc_free",
-	 {"tcmalloc", 0, 0, 0}},
+	{"libjemalloc.so.2",
+         "malloc",
+         "realloc",
+         "free",
+         {"jemalloc", 0, 0, 0}},
+	{"libmimalloc.so.2",
+         "mi_malloc",
+         "mi_realloc",
+         "mi_free",
+         {"mimalloc", 0, 0, 0}},
+	{"libtcmalloc_minimal.so.4",
+         "tc_malloc",
+         "tc_realloc",
+         "tc_free",
+         {"tcmalloc", 0, 0, 0}},
 };
 
 static const struct perf_allocator libc = {"malloc", malloc, realloc, free};

@@ -298,8 +298,7 @@ static double first_ns(struct perf_arm *arms, size_t count)
 }
 
 /* Arms that stay open from first round to last. */
-static void compare_open(const char *bench, struct perf_arm *arms,
-                         size_t count)
+static void compare_open(const char *bench, struct perf_arm *arms, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		arm_open(&arms[i]);
@@ -446,15 +445,31 @@ static void parse(int argc, char **argv, const struct perf_bench *benches,
 
 	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		switch (c) {
-		case 'q': perf.level = PERF_QUICK; break;
-		case 'f': perf.level = PERF_FULL; break;
-		case 'r': perf.rounds = parse_number(optarg); break;
-		case 's': perf.seed = parse_number(optarg); break;
-		case 'o': perf.only = optarg; break;
-		case 'l': list_benches(benches, count); break;
-		case 'a': perf.count_all = true; /* fall through */
-		case 'c': perf.counting = true; break;
-		default: usage(argv[0], c == 'h' ? 0 : 2);
+		case 'q':
+			perf.level = PERF_QUICK;
+			break;
+		case 'f':
+			perf.level = PERF_FULL;
+			break;
+		case 'r':
+			perf.rounds = parse_number(optarg);
+			break;
+		case 's':
+			perf.seed = parse_number(optarg);
+			break;
+		case 'o':
+			perf.only = optarg;
+			break;
+		case 'l':
+			list_benches(benches, count);
+			break;
+		case 'a':
+			perf.count_all = true; /* fall through */
+		case 'c':
+			perf.counting = true;
+			break;
+		default:
+			usage(argv[0], c == 'h' ? 0 : 2);
 		}
 	}
 	if (optind != argc)

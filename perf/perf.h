@@ -39,7 +39,7 @@ enum {
 /* The command line. */
 struct perf_options {
 	enum perf_level level;
-	size_t rounds;    /* of each comparison, 1..PERF_ROUNDS_MAX */
+	size_t rounds; /* of each comparison, 1..PERF_ROUNDS_MAX */
 	uint64_t seed;
 	const char *only; /* run benches whose name holds this, NULL: all */
 	bool counting;    /* --count: instructions, not time */
@@ -90,7 +90,7 @@ int perf_main(int argc, char **argv, const struct perf_bench *benches,
 
 /* Sets arm->key. */
 void perf_key(struct perf_arm *arm, const char *fmt, ...)
-        __attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3)));
 
 /*
  * Runs the arms interleaved, A B C A B C, perf.rounds times, after one round
@@ -102,13 +102,12 @@ void perf_compare(const char *bench, struct perf_arm *arms, size_t count);
 
 /* One record. Measures are put as " name=%..." with the blank in front. */
 void perf_begin(const char *bench, const char *key_fmt, ...)
-        __attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3)));
 void perf_put(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void perf_end(void);
 
 /* By level. */
-static inline uint64_t perf_pick(uint64_t quick, uint64_t normal,
-                                 uint64_t full)
+static inline uint64_t perf_pick(uint64_t quick, uint64_t normal, uint64_t full)
 {
 	return perf.level == PERF_QUICK  ? quick
 	       : perf.level == PERF_FULL ? full

@@ -3,7 +3,8 @@
 # awk -f tables.awk SPECS RESULTS; a line of SPECS asks for one table:
 #
 #   bench=NAME rows=KEY[,KEY] [columns=KEY] cells=MEASURE[,MEASURE]
-#   [where=KEY:VALUE[,...]] [title=the rest of the line]
+#   [where=KEY:VALUE[,...]] [scale=FACTOR format=%.1f]
+#   [title=the rest of the line]
 #
 # With columns, each of its values is a column and there is one measure;
 # without, each measure is a column. With -v data=1 the output is what gnuplot
@@ -36,6 +37,13 @@ function passes(n, i, k, cond, kv) {
 	return 1
 }
 
+# The measure as the table shows it.
+function shown(n, x) {
+	if (data || spec[n, "scale"] == "")
+		return x
+	return sprintf(spec[n, "format"], x * spec[n, "scale"])
+}
+
 function put(n, row, column, cell) {
 	if (!((n, row) in row_seen)) {
 		row_seen[n, row] = 1
@@ -58,7 +66,8 @@ function take(n, i, k, key, row, cell) {
 		if (!(cell[i] in value))
 			continue
 		put(n, row, spec[n, "columns"] != "" ? \
-			value[spec[n, "columns"]] : cell[i], value[cell[i]])
+			value[spec[n, "columns"]] : cell[i], \
+			shown(n, value[cell[i]]))
 	}
 }
 

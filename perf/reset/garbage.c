@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* garbage - ours: keep what the retain bound allows, drop the rest unsorted
+ * on the cache's garbage list. */
+#include "strategy.h"
+
+#include <small/region.h>
+
+static void *garbage_create(const struct strategy *s, struct slab_cache *cache)
+{
+	struct region *region = perf_malloc(sizeof(*region));
+
+	(void)s;
+	region_create(region, cache);
+	return region;
+}
+
+static void *garbage_alloc(void *self, size_t size)
+{
+	return region_alloc(self, size);
+}
+
+static void garbage_reset(void *self)
+{
+	region_reset(self);
+}
+
+static size_t garbage_used(const void *self)
+{
+	return region_used(self);
+}
+
+static size_t garbage_held(const void *self)
+{
+	return region_total(self);
+}
+
+static size_t garbage_slabs(const void *self)
+{
+	const struct region *region = self;
+	const struct rlist *item;
+	size_t count = 0;
+
+	rlist_foreach (item, &region->kept)
+		count++;
+	rlist_foreach (item, &region->rest)
+		count++;
+	return count;
+}
+
+static void garbage_destroy(void *self)
+{
+	region_destroy(self);
+	free(self);
+}
+
+static inline void *take(struct region *region, size_t size)
+{
+	return region_alloc(region, size);
+}
+
+static inline void end(struct region *region)
+{
+	region_reset(region);
+}
+
+#define SELF struct region
+#include "loops.h"
+
+const struct strategy strategy_garbage = {
+	.name = "garbage",
+	.has_cache = true,
+	.create = garbage_create,
+	.alloc = garbage_alloc,
+	.reset = garbage_reset,
+	.end = garbage_reset,
+	.used = garbage_used,
+	.held = garbage_held,
+	.slabs = garbage_slabs,
+	.destroy = garbage_destroy,
+	.run = run,
+	.time = run_timed,
+	.time_pieces = run_pieces,
+};

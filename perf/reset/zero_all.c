@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* zero_all - walks and rewinds every slab; looks at the oldest only for reuse.
+ */
+#include "chain.h"
+
+#define SELF struct chain
+
+/* The oldest slab moves to the head if it is unused and large enough. */
+static void *slow(struct chain *chain, size_t size)
+{
+	if (!rlist_empty(&chain->slabs)) {
+		struct chain_slab *tail = rlist_last_entry(
+			&chain->slabs, struct chain_slab, slab.next_in_list);
+
+		if (tail->used == 0 && tail->room >= size) {
+			rlist_move_entry(&chain->slabs, tail,
+			                 slab.next_in_list);
+			return chain_take(chain, tail, size);
+		}
+	}
+	return chain_add(chain, size);
+}
+
+static inline void *take(struct chain *chain, size_t size)
+{
+	return chain_alloc(chain, size, slow);
+}
+
+static void *zero_all_alloc(void *self, size_t size)
+{
+	return take(self, size);
+}
+
+static void zero_all_reset(void *self)
+{
+	chain_rewind_all(self);
+}
+
+/* A server that resets by hand frees what has grown past the rule. */
+static inline void end(struct chain *chain)
+{
+	if (chain->used > STRATEGY_RULE)
+		chain_free(chain);
+	else
+		chain_rewind_all(chain);
+}
+
+static void zero_all_end(void *self)
+{
+	end(self);
+}
+
+#include "loops.h"
+
+const struct strategy strategy_zero_all = {
+	.name = "zero_all",
+	.keeps_all = true,
+	.has_cache = true,
+	.create = chain_create,
+	.alloc = zero_all_alloc,
+	.reset = zero_all_reset,
+	.end = zero_all_end,
+	.used = chain_used,
+	.held = chain_held,
+	.slabs = chain_count,
+	.destroy = chain_destroy,
+	.run = run,
+	.time = run_timed,
+	.time_pieces = run_pieces,
+};
