@@ -30,10 +30,11 @@
  *          the running request plus the retain bound.
  *
  * INV(cursor)      cur == NULL or data(cur) <= pos <= end(cur)
- * INV(used)        used() == cur->used_before + (pos - data(cur))
- * INV(chain)       used_before never grows along prev; the last one's is 0
+ * INV(used)        pos - data(cur) <= used(), and is used() with no slab
+ * INV(chain)       used_before shrinks along prev and ends at 0
  * INV(kept)        kept slabs sum up to kept_total <= retain, no large ones
  * INV(rest)        rest slabs sum up to rest_total
+ * INV(home)        home is the start of the first kept slab
  * INV(shut)        with callbacks, and in debug and ASan builds of the
  *                  library, stop == pos: each call reaches the library
  */
@@ -67,21 +68,27 @@ typedef void (*region_on_alloc_f)(struct region *region, size_t size,
 typedef void (*region_on_truncate_f)(struct region *region, size_t used,
                                      void *arg);
 
+/* Where a region is. A reset copies `home` over `at` as a whole. */
+struct region_cursor {
+	char *pos;         /* the next free byte; NULL with no slab */
+	char *stop;        /* end of the current slab, or pos when shut */
+	uintptr_t base;    /* pos - used(): one subtraction gives used() */
+	struct rslab *cur; /* the slab that pos is in, or NULL */
+	struct rlist **rest_tail; /* the last link's next, &rest when empty */
+	size_t rest_total;        /* bytes of the slabs in rest */
+};
+
 struct region {
-	char *pos;      /* the next free byte; NULL with no slab */
-	char *stop;     /* end of the current slab, or pos when shut */
-	uintptr_t base; /* pos - used(), so that one subtraction gives used() */
-	struct rslab *cur;
+	struct region_cursor at;
+	struct rlist *rest; /* oldest first, up to rest_tail */
 	struct slab_cache *cache;
-	struct rlist *kept_pos; /* last kept slab in use, or &kept */
-	struct rlist kept;      /* by slab.next_in_list */
-	struct rlist rest;      /* oldest first, growable slabs included */
+	size_t generation;         /* raised by each reset and free */
+	struct region_cursor home; /* at the first kept slab, rest empty */
+	struct rlist kept;         /* by slab.next_in_list */
+	struct rlist *kept_pos;    /* with cur in rest: last kept one in use */
 	size_t kept_total;
-	size_t rest_total;
 	size_t retain;
-	size_t generation; /* raised by each reset and free */
-	char *reserved;    /* tracked builds: end of what reserve opened */
-	bool reserve_only; /* cur was added by a reserve */
+	char *reserved; /* tracked builds: end of what reserve opened */
 	region_on_alloc_f on_alloc;
 	region_on_truncate_f on_truncate;
 	void *on_alloc_arg;
@@ -110,8 +117,9 @@ SMALL_API void region_create(struct region *region, struct slab_cache *cache)
 SMALL_API void region_free(struct region *region) SMALL_SYM(region_free);
 /* region_free() for one that is not used any more. */
 SMALL_API void region_destroy(struct region *region) SMALL_SYM(region_destroy);
-/* Forgets all contents: used() == 0. Constant time. */
-SMALL_API void region_reset(struct region *region) SMALL_SYM(region_reset);
+/* Out-of-line half of region_reset(). */
+SMALL_API void region_reset_slow(struct region *region)
+	SMALL_SYM(region_reset_slow);
 
 /* Either may be NULL; both NULL opens the fast path again. */
 SMALL_API void
@@ -139,24 +147,26 @@ SMALL_API void region_truncate_slow(struct region *region, size_t used)
 /* Bytes handed out since the last reset or free, padding included. */
 static inline size_t region_used(const struct region *region)
 {
-	return (uintptr_t)region->pos - region->base;
+	return (uintptr_t)region->at.pos - region->at.base;
 }
 
 /* Bytes of all slabs held, headers, rests and growable slabs included. */
 static inline size_t region_total(const struct region *region)
 {
-	return region->kept_total + region->rest_total;
+	return region->kept_total + region->at.rest_total;
 }
 
 /* size > 0 bytes right behind the previous ones where the slab has room,
  * without alignment; NULL on failure. */
 static inline void *region_alloc(struct region *region, size_t size)
 {
-	char *ptr = region->pos;
+	char *ptr = region->at.pos;
+	uintptr_t end;
 
-	if (small_unlikely(size > (size_t)(region->stop - ptr)))
+	if (small_unlikely(__builtin_add_overflow((uintptr_t)ptr, size, &end) ||
+	                   end > (uintptr_t)region->at.stop))
 		return region_alloc_slow(region, size);
-	region->pos = ptr + size;
+	region->at.pos = ptr + size;
 	return ptr;
 }
 
@@ -165,24 +175,23 @@ static inline void *region_alloc(struct region *region, size_t size)
 static inline void *region_aligned_alloc(struct region *region, size_t size,
                                          size_t align)
 {
-	size_t pad = (0 - (uintptr_t)region->pos) & (align - 1);
-	size_t room = (size_t)(region->stop - region->pos);
-	char *ptr;
+	uintptr_t ptr = ((uintptr_t)region->at.pos + align - 1) & ~(align - 1);
+	uintptr_t end;
 
-	if (small_unlikely(size > room || pad > room - size))
+	if (small_unlikely(__builtin_add_overflow(ptr, size, &end) ||
+	                   end > (uintptr_t)region->at.stop))
 		return region_aligned_alloc_slow(region, size, align);
-	ptr = region->pos + pad;
-	region->pos = ptr + size;
-	return ptr;
+	region->at.pos = (char *)end;
+	return (void *)ptr;
 }
 
 /* Room for size > 0 bytes at the cursor without using them: write there, then
  * region_alloc() what was needed. Reserving again replaces it. */
 static inline void *region_reserve(struct region *region, size_t size)
 {
-	if (small_unlikely(size > (size_t)(region->stop - region->pos)))
+	if (small_unlikely(size > (size_t)(region->at.stop - region->at.pos)))
 		return region_reserve_slow(region, size, 1);
-	return region->pos;
+	return region->at.pos;
 }
 
 /* As region_reserve(), such that region_aligned_alloc(size, align) is then
@@ -190,24 +199,43 @@ static inline void *region_reserve(struct region *region, size_t size)
 static inline void *region_aligned_reserve(struct region *region, size_t size,
                                            size_t align)
 {
-	size_t pad = (0 - (uintptr_t)region->pos) & (align - 1);
-	size_t room = (size_t)(region->stop - region->pos);
+	size_t pad = (0 - (uintptr_t)region->at.pos) & (align - 1);
+	size_t room = (size_t)(region->at.stop - region->at.pos);
 
 	if (small_unlikely(size > room || pad > room - size))
 		return region_reserve_slow(region, size, align);
-	return region->pos + pad;
+	return region->at.pos + pad;
 }
 
 /* Drops what was allocated since used() returned `used` (after the last reset
  * or free). The slab that this empties exactly stays current. */
 static inline void region_truncate(struct region *region, size_t used)
 {
-	if (small_likely(region->stop != region->pos &&
-	                 used > region->cur->used_before &&
-	                 used <= region_used(region)))
-		region->pos = (char *)(region->base + used);
+	struct region_cursor *at = &region->at;
+	uintptr_t pos = at->base + used;
+
+	if (small_likely(at->stop != at->pos &&
+	                 pos > (uintptr_t)(at->cur + 1) &&
+	                 pos <= (uintptr_t)at->pos))
+		at->pos = (char *)pos;
 	else
 		region_truncate_slow(region, used);
+}
+
+/* Forgets all contents: used() == 0. Constant time. */
+static inline void region_reset(struct region *region)
+{
+	struct slab_chain chain;
+
+	chain.first = &region->rest;
+	chain.tail = region->at.rest_tail;
+	chain.bytes = &region->at.rest_total;
+	if (small_unlikely(!slab_cache_drop(region->cache, &chain))) {
+		region_reset_slow(region);
+		return;
+	}
+	region->generation++;
+	region->at = region->home;
 }
 
 /* A savepoint; it lives until the next reset or free. */
@@ -246,9 +274,9 @@ SMALL_API void *region_join(struct region *region, size_t size)
 
 /*
  * A growable block (see slab_get_growable) that is dropped by reset and free
- * and is no part of used(), truncate or join; it counts in region_total() and
- * starts at a multiple of 64 on 64-bit machines, of 16 on 32-bit ones.
- * Resizing up returns -1 and changes nothing on failure; it never moves.
+ * and is no part of used(), truncate or join; its start is 64-byte aligned
+ * and it counts in region_total(). Resizing up returns -1 and changes nothing
+ * on failure; the block never moves.
  */
 SMALL_API void *region_growable(struct region *region, size_t size,
                                 size_t max_size) SMALL_SYM(region_growable);
@@ -293,9 +321,10 @@ static inline void *rslab_data_end(struct rslab *rslab)
 /* Bytes of the current slab that are free; 0 with no slab. */
 static inline size_t region_room(const struct region *region)
 {
-	if (region->cur == NULL)
+	if (region->at.cur == NULL)
 		return 0;
-	return (size_t)((char *)rslab_data_end(region->cur) - region->pos);
+	return (size_t)((char *)rslab_data_end(region->at.cur) -
+	                region->at.pos);
 }
 
 /* count objects of size bytes aligned to align; *total is their size in any

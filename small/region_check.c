@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* region_check - the statistics and the invariants of a region. */
-#include <small/region.h>
+#include <small/region_impl.h>
 
 void region_stats(const struct region *region, struct region_stats *stats)
 {
-	struct rlist *item = region->kept_pos->next;
+	const struct rlist *item = region_kept_pos(region)->next;
+	struct rlist *const *next = &region->rest;
 
 	stats->used = region_used(region);
 	stats->total = region_total(region);
 	stats->free = region_room(region);
 	stats->growable = 0;
-	for (; item != &region->kept; item = item->next) {
-		struct slab *slab =
-			rlist_entry(item, struct slab, next_in_list);
-
-		stats->free += slab->size - sizeof(struct rslab);
-	}
-	rlist_foreach (item, &region->rest) {
-		struct slab *slab =
-			rlist_entry(item, struct slab, next_in_list);
+	for (; item != &region->kept; item = item->next)
+		stats->free += rslab_of(item)->slab.size - sizeof(struct rslab);
+	for (; next != region->at.rest_tail; next = &(*next)->next) {
+		const struct slab *slab = &rslab_of(*next)->slab;
 
 		if (slab->reserve != 0)
 			stats->growable += slab->size;
@@ -27,69 +23,113 @@ void region_stats(const struct region *region, struct region_stats *stats)
 		stats->total - stats->growable - stats->used - stats->free;
 }
 
+/* A slab in use with `before` bytes before it and `after` up to its end. */
+static bool chained(const struct rslab *rslab, size_t before, size_t after)
+{
+	return is_slab(&rslab->slab) && before <= after &&
+	       after - before <= rslab->slab.size - sizeof(struct rslab);
+}
+
 static const char *check_chain(const struct region *region)
 {
-	const struct rslab *rslab = region->cur;
-	size_t after = region_used(region);
+	const struct rslab *rslab = region->at.cur;
+	size_t after = region_used(region), before;
 
-	for (; rslab != NULL; rslab = rslab->prev) {
-		if (rslab->slab.magic != slab_magic ||
-		    rslab->used_before > after ||
-		    (rslab->prev == NULL && rslab->used_before != 0) ||
-		    after - rslab->used_before >
-		            rslab->slab.size - sizeof(struct rslab))
-			return "chain";
-		after = rslab->used_before;
+	if (rslab == NULL)
+		return after == 0 ? NULL : "used";
+	before = region_used_before(region);
+	while (chained(rslab, before, after)) {
+		if (before == 0)
+			return NULL;
+		after = before;
+		rslab = rslab->prev;
+		before = rslab->used_before;
 	}
+	return "chain";
+}
+
+static const char *check_cursor(const struct region *region)
+{
+	const struct region_cursor *at = &region->at;
+	const char *end = at->pos;
+
+	if (at->cur != NULL) {
+		end = (const char *)at->cur + at->cur->slab.size;
+		if (at->pos < (const char *)(at->cur + 1) || at->pos > end)
+			return "cursor";
+		if ((size_t)(at->pos - (const char *)(at->cur + 1)) >
+		    region_used(region))
+			return "used";
+	} else if (at->pos != NULL) {
+		return "cursor";
+	}
+	if (at->stop != (region_is_shut(region) ? at->pos : end))
+		return "shut";
 	return NULL;
 }
 
-/* Sums a list up; false when a slab does not belong there. */
-static bool sum_list(const struct region *region, const struct rlist *list,
-                     size_t *sum)
+static bool kept_sums_up(const struct region *region)
 {
-	struct slab *slab;
+	const struct rlist *item;
+	size_t sum = 0;
 
-	*sum = 0;
-	rlist_foreach_entry (slab, list, next_in_list) {
-		if (slab->magic != slab_magic ||
-		    (list == &region->kept &&
-		     slab->order > region->cache->order_max))
+	rlist_foreach (item, &region->kept) {
+		const struct rslab *rslab = rslab_of(item);
+
+		if (!is_slab(&rslab->slab) || !rslab_is_kept(rslab) ||
+		    rslab->slab.order > region->cache->order_max)
 			return false;
-		*sum += slab->size;
+		sum += rslab->slab.size;
 	}
-	return true;
+	return sum == region->kept_total && sum <= region->retain;
+}
+
+static bool rest_sums_up(const struct region *region)
+{
+	struct rlist *const *next = &region->rest;
+	const struct rlist *prev = NULL;
+	size_t sum = 0;
+
+	for (; next != region->at.rest_tail; next = &(*next)->next) {
+		const struct rslab *rslab = rslab_of(*next);
+
+		if (!is_slab(&rslab->slab) || rslab_is_kept(rslab) ||
+		    (*next)->prev != prev)
+			return false;
+		prev = *next;
+		sum += rslab->slab.size;
+	}
+	return sum == region->at.rest_total;
+}
+
+static bool home_is_first(const struct region *region)
+{
+	const struct region_cursor *home = &region->home;
+	const struct rslab *first = NULL;
+	const char *pos = NULL, *end = NULL;
+
+	if (!rlist_empty(&region->kept)) {
+		first = rslab_of(region->kept.next);
+		pos = (const char *)(first + 1);
+		end = (const char *)first + first->slab.size;
+	}
+	return home->cur == first && home->pos == pos &&
+	       home->base == (uintptr_t)pos &&
+	       home->stop == (region_is_shut(region) ? pos : end) &&
+	       home->rest_tail == &region->rest && home->rest_total == 0;
 }
 
 const char *region_check(const struct region *region)
 {
-	const struct rslab *cur = region->cur;
-	const char *end = region->pos;
-	size_t sum;
+	const char *broken = check_cursor(region);
 
-	if (cur == NULL
-	            ? region->pos != NULL
-	            : region->pos < (const char *)(cur + 1) ||
-	                      region->pos > (const char *)cur + cur->slab.size)
-		return "cursor";
-	if (cur != NULL) {
-		end = (const char *)cur + cur->slab.size;
-		if (region_used(region) !=
-		    cur->used_before +
-		            (size_t)(region->pos - (const char *)(cur + 1)))
-			return "used";
-	} else if (region->base != 0) {
-		return "used";
-	}
-	if (region->stop != region->pos && region->stop != end)
-		return "shut";
-	if (region->stop != region->pos &&
-	    (region->on_alloc != NULL || region->on_truncate != NULL))
-		return "shut";
-	if (!sum_list(region, &region->kept, &sum) ||
-	    sum != region->kept_total || sum > region->retain)
+	if (broken != NULL)
+		return broken;
+	if (!kept_sums_up(region))
 		return "kept";
-	if (!sum_list(region, &region->rest, &sum) || sum != region->rest_total)
+	if (!rest_sums_up(region))
 		return "rest";
+	if (!home_is_first(region))
+		return "home";
 	return check_chain(region);
 }

@@ -16,55 +16,68 @@
  */
 #include <small/slab_cache_impl.h>
 #include <small/fault.h>
-
-/* The owner's side of the stats: nobody else writes `used`. */
-static void count_used(struct slab_cache *cache, struct slab *slab)
-{
-	set_state(slab, cache->mark);
-	stat_add(&cache->allocated.stats.used, slab->size);
-}
+#include <small/membarrier.h>
 
 /* --- the owner's side: spares --- */
 
-static struct slab *spare_pop(struct slab_cache *cache, uint8_t order)
+/* One writer, the owner; stats read it from anywhere. */
+static inline int32_t room_add(struct slab_cache *cache, size_t index,
+                               int32_t room)
 {
-	struct slab_spare *spare = &cache->spare[order];
-	struct rlist *top = spare->top;
+#if TRACK_TSAN
+	return __atomic_add_fetch(&cache->spare_room[index], room,
+	                          __ATOMIC_RELAXED);
+#else
+	return cache->spare_room[index] += room;
+#endif
+}
 
-	if (top == NULL)
+static inline struct slab *spare_pop(struct slab_cache *cache, size_t index)
+{
+	struct rlist *top = cache->spare[index];
+
+	if (small_unlikely(top == NULL))
 		return NULL;
-	spare->top = top->next;
-	__atomic_store_n(&spare->count, spare->count - 1, __ATOMIC_RELAXED);
+	cache->spare[index] = top->next;
+	room_add(cache, index, 1);
 	return rlist_entry(top, struct slab, next_in_list);
 }
 
-static bool spare_push(struct slab_cache *cache, struct slab *slab)
+static inline bool spare_push(struct slab_cache *cache, struct slab *slab)
 {
-	struct slab_spare *spare = &cache->spare[slab->order];
+	size_t index = slab->size_lb;
 
-	if (spare->count >= spare->max)
-		return false;
-	__atomic_store_n(&spare->count, spare->count + 1, __ATOMIC_RELAXED);
-	set_state(slab, SLAB_SPARE);
-	slab->next_in_list.next = spare->top;
-	spare->top = &slab->next_in_list;
+	if (small_unlikely(room_add(cache, index, -1) < 0))
+		return false; /* put_slow() puts this right */
+	set_magic(slab, magic_spare);
+	slab->next_in_list.next = cache->spare[index];
+	cache->spare[index] = &slab->next_in_list;
 	return true;
 }
 
-/* With the lock. */
 static void merge_spares(struct slab_cache *cache)
 {
 	uint8_t order = 0;
 
 	for (; order <= cache->order_max; order++) {
+		size_t index = spare_index(cache, order);
 		struct slab *slab;
 
-		while ((slab = spare_pop(cache, order)) != NULL)
+		while ((slab = spare_pop(cache, index)) != NULL)
 			cache_merge(cache, slab);
 	}
 }
 
 /* --- create, destroy --- */
+
+/* With the lock: keeps the owner's drops out as well. */
+static void visit(struct slab_cache *cache)
+{
+	cache_shut(cache, true);
+	membarrier_all();
+	while (__atomic_load_n(&cache->busy, __ATOMIC_ACQUIRE) != 0)
+		sched_yield();
+}
 
 static void client_reclaim(struct slab_arena_client *client)
 {
@@ -73,6 +86,7 @@ static void client_reclaim(struct slab_arena_client *client)
 	struct rlist *whole = &cache->free[cache->order_max];
 
 	cache_lock(cache);
+	visit(cache);
 	cache_sort(cache, SIZE_MAX);
 	while (!rlist_empty(whole)) {
 		struct slab *slab =
@@ -83,27 +97,17 @@ static void client_reclaim(struct slab_arena_client *client)
 		stat_sub(&cache->allocated.stats.total, slab->size);
 		slab_unmap(cache->arena, slab);
 	}
+	cache_shut(cache, false);
 	cache_unlock(cache);
 }
 
-/* A quarter of an arena slab in sum, one whole one apart. */
-static uint32_t spare_bound(const struct slab_cache *cache, uint8_t order)
+/* The magics of 256 caches in turn differ. */
+static uint32_t new_magic(void)
 {
-	size_t room =
-		cache->arena->slab_size / 16 / (cache->order0_size << order);
+	static uint32_t last;
 
-	if (order == cache->order_max)
-		return 1;
-	return room < SLAB_CACHE_SPARE_MAX ? (uint32_t)room
-	                                   : SLAB_CACHE_SPARE_MAX;
-}
-
-/* 64 odd numbers in turn: what tells a cache's slabs from a neighbour's. */
-static uint8_t new_mark(void)
-{
-	static uint8_t last;
-
-	return __atomic_add_fetch(&last, 4, __ATOMIC_RELAXED) | 1;
+	return __atomic_add_fetch(&last, (uint32_t)1 << 24, __ATOMIC_RELAXED) |
+	       slab_magic;
 }
 
 void slab_cache_create(struct slab_cache *cache, struct slab_arena *arena)
@@ -118,21 +122,26 @@ void slab_cache_create(struct slab_cache *cache, struct slab_arena *arena)
 	cache->order0_size = (size_t)1 << lb;
 	cache->order0_size_lb = (uint8_t)lb;
 	cache->order_max = (uint8_t)(slab_lb - lb);
-	cache->mark = new_mark();
+	cache->order0_half = cache->order0_size / 2;
+	cache->slab_size = arena->slab_size;
+	cache->magic = new_magic();
 	cache->garbage_cap = SLAB_CACHE_GARBAGE_CAP;
 	slab_list_create(&cache->allocated);
 	rlist_create(&cache->large);
-	rlist_create(&cache->garbage);
 	for (uint8_t order = 0; order <= ORDER_MAX; order++)
 		rlist_create(&cache->free[order]);
 	for (uint8_t order = 0; order <= cache->order_max; order++)
-		cache->spare[order].max = spare_bound(cache, order);
+		cache->spare_room[spare_index(cache, order)] =
+			(int32_t)spare_bound(cache, order);
 	slab_cache_set_thread(cache);
 	track_atomic(&cache->lock, sizeof(cache->lock));
 	track_atomic(&cache->allocated.stats, sizeof(struct small_stats));
-	track_atomic(&cache->garbage_bytes, sizeof(size_t));
 	track_atomic(&cache->overhead, sizeof(size_t));
 	track_atomic(cache->spare, sizeof(cache->spare));
+	track_atomic(cache->spare_room, sizeof(cache->spare_room));
+	cache_shut(cache, true);
+	if (membarrier_init())
+		cache_shut(cache, false);
 	cache->client.reclaim = client_reclaim;
 	slab_arena_add_client(arena, &cache->client);
 }
@@ -153,17 +162,6 @@ void slab_cache_destroy(struct slab_cache *cache)
 void slab_cache_set_thread(struct slab_cache *cache)
 {
 	cache->owner = small_thread_id();
-}
-
-void slab_cache_check_thread(const struct slab_cache *cache, const char *call)
-{
-#ifndef NDEBUG
-	if (cache->owner != small_thread_id())
-		small_panic(call, "called by a thread that is not the owner "
-		                  "(see slab_cache_set_thread)");
-#else
-	(void)cache, (void)call;
-#endif
 }
 
 /* --- get --- */
@@ -219,26 +217,37 @@ static struct slab *get_slow(struct slab_cache *cache, const struct want *want)
 	return get_locked(cache, want, 0);
 }
 
+/* The last step of every get; nobody but the owner writes `used`. */
+static struct slab *hand_out(struct slab_cache *cache, struct slab *slab)
+{
+	set_magic(slab, cache->magic);
+	stat_add(&cache->allocated.stats.used, slab->size);
+	track_undefined(slab + 1, slab->size - sizeof(*slab));
+	return slab;
+}
+
+/* Out of line, so that the fast path saves no registers. */
+static __attribute__((noinline)) struct slab *
+get_order_slow(struct slab_cache *cache, uint8_t order)
+{
+	struct want want = {order, cache->order0_size << order};
+	struct slab *slab = get_slow(cache, &want);
+
+	return slab == NULL ? NULL : hand_out(cache, slab);
+}
+
 struct slab *slab_get_with_order(struct slab_cache *cache, uint8_t order)
 {
 	struct slab *slab;
 
 	assert(order <= cache->order_max);
-	slab_cache_check_thread(cache, "slab_get");
+	cache_check_thread(cache, "slab_get");
 	if (fault_hit(FAULT_SLAB))
 		return NULL;
-	slab = spare_pop(cache, order);
-	if (small_unlikely(slab == NULL)) {
-		struct want want = {order, cache->order0_size << order};
-
-		slab = get_slow(cache, &want);
-		if (slab == NULL)
-			return NULL;
-	}
-	slab->tag = 0;
-	count_used(cache, slab);
-	track_undefined(slab + 1, slab->size - sizeof(*slab));
-	return slab;
+	slab = spare_pop(cache, spare_index(cache, order));
+	if (slab == NULL)
+		return get_order_slow(cache, order);
+	return hand_out(cache, slab);
 }
 
 /* A charged mapping of its own; size includes the header. */
@@ -254,8 +263,10 @@ static struct slab *map_large(struct slab_cache *cache, size_t size,
 		return NULL;
 	cache_lock(cache);
 	slab_init(slab, (uint8_t)(cache->order_max + 1), size);
+	set_magic(slab, cache->magic);
 	slab->reserve = reserve;
 	rlist_add(&cache->large, &slab->next_in_cache);
+	cache_add_out(cache, size);
 	stat_add(&cache->allocated.stats.total, size);
 	stat_add(&cache->overhead, mapped - size);
 	cache_unlock(cache);
@@ -282,34 +293,54 @@ static bool large_size(size_t size, size_t *with_header)
 	       *with_header > PTRDIFF_MAX;
 }
 
-struct slab *slab_get_large(struct slab_cache *cache, size_t size)
+static struct slab *get_large(struct slab_cache *cache, size_t size)
 {
 	struct want want = {(uint8_t)(cache->order_max + 1), 0};
 	struct slab *slab;
 
-	slab_cache_check_thread(cache, "slab_get_large");
-	if (large_size(size, &want.size) || fault_hit(FAULT_SLAB))
+	if (large_size(size, &want.size))
 		return NULL;
 	cache_lock(cache);
 	slab = cache_garbage_take(cache, &want, SLAB_CACHE_SORT);
 	cache_unlock(cache);
 	if (slab == NULL)
 		slab = get_mapping(cache, want.size, 0);
-	if (slab == NULL)
+	return slab == NULL ? NULL : hand_out(cache, slab);
+}
+
+struct slab *slab_get_large(struct slab_cache *cache, size_t size)
+{
+	cache_check_thread(cache, "slab_get_large");
+	if (fault_hit(FAULT_SLAB))
 		return NULL;
-	slab->tag = 0;
-	count_used(cache, slab);
-	track_undefined(slab + 1, slab->size - sizeof(*slab));
-	return slab;
+	return get_large(cache, size);
+}
+
+static __attribute__((noinline)) struct slab *
+get_any_slow(struct slab_cache *cache, size_t size)
+{
+	uint8_t order = slab_order(cache, size);
+
+	if (order > cache->order_max)
+		return get_large(cache, size);
+	return get_order_slow(cache, order);
 }
 
 struct slab *slab_get(struct slab_cache *cache, size_t size)
 {
-	uint8_t order = slab_order(cache, size);
+	struct slab *slab = NULL;
+	size_t last;
 
-	if (small_unlikely(order > cache->order_max))
-		return slab_get_large(cache, size);
-	return slab_get_with_order(cache, order);
+	cache_check_thread(cache, "slab_get");
+	if (fault_hit(FAULT_SLAB))
+		return NULL;
+	/* log2 of (header + size - 1), but at least of half of order 0, is
+	 * log2 of half the slab that fits. */
+	if (small_likely(!small_add(size, sizeof(struct slab) - 1, &last)))
+		slab = spare_pop(cache, small_lb(last | cache->order0_half));
+	if (small_unlikely(slab == NULL))
+		return get_any_slow(cache, size);
+	return hand_out(cache, slab);
 }
 
 struct slab *slab_get_growable(struct slab_cache *cache, size_t size,
@@ -318,7 +349,7 @@ struct slab *slab_get_growable(struct slab_cache *cache, size_t size,
 	struct slab *slab;
 	uint8_t reserve;
 
-	slab_cache_check_thread(cache, "slab_get_growable");
+	cache_check_thread(cache, "slab_get_growable");
 	if (size > max_size || large_size(size, &size) ||
 	    large_size(max_size, &max_size) || fault_hit(FAULT_SLAB))
 		return NULL;
@@ -326,16 +357,14 @@ struct slab *slab_get_growable(struct slab_cache *cache, size_t size,
 	if (reserve == 0)
 		return NULL;
 	slab = get_mapping(cache, size, reserve);
-	if (slab != NULL)
-		count_used(cache, slab);
-	return slab;
+	return slab == NULL ? NULL : hand_out(cache, slab);
 }
 
 int slab_resize(struct slab_cache *cache, struct slab *slab, size_t size)
 {
 	size_t page = small_getpagesize(), mapped = large_mapped(slab), want;
 
-	slab_cache_check_thread(cache, "slab_resize");
+	cache_check_thread(cache, "slab_resize");
 	if (slab->reserve == 0)
 		small_panic("slab_resize", "the slab is not growable");
 	if (large_size(size, &size) || size > large_reserved(slab))
@@ -344,6 +373,7 @@ int slab_resize(struct slab_cache *cache, struct slab *slab, size_t size)
 	if (slab_arena_resize_large(cache->arena, slab, mapped, want) != 0)
 		return -1;
 	cache_lock(cache);
+	cache_add_out(cache, size - slab->size);
 	stat_add(&cache->allocated.stats.total, size - slab->size);
 	stat_add(&cache->overhead, (want - size) - (mapped - slab->size));
 	cache_unlock(cache);
@@ -358,91 +388,95 @@ int slab_resize(struct slab_cache *cache, struct slab *slab, size_t size)
 static void settle(struct slab_cache *cache)
 {
 	merge_spares(cache);
-	if (cache->garbage_bytes <= cache->garbage_cap)
+	if (cache->out <= cache->garbage_cap)
 		cache_sort(cache, SIZE_MAX);
 }
 
-static void put_slow(struct slab_cache *cache, struct slab *slab)
+static bool is_settling(const struct slab_cache *cache)
+{
+	return cache->allocated.stats.used == 0 &&
+	       stat_load(&cache->allocated.stats.total) > cache->slab_size;
+}
+
+/* slab: one that found no room among the spares, or NULL. */
+static __attribute__((noinline)) void put_slow(struct slab_cache *cache,
+                                               struct slab *slab)
 {
 	cache_lock(cache);
 	cache_sort(cache, SLAB_CACHE_SORT);
-	if (slab != NULL)
+	if (slab != NULL) {
+		room_add(cache, slab->size_lb, 1);
 		cache_sort_one(cache, slab);
-	if (cache->allocated.stats.used == 0 &&
-	    cache->allocated.stats.total > cache->arena->slab_size)
+	}
+	if (is_settling(cache))
 		settle(cache);
 	cache_unlock(cache);
 }
 
-/* Uncounts a slab; a second put of it is caught here. */
-static void uncount_used(struct slab_cache *cache, struct slab *slab,
-                         const char *call)
+void slab_put(struct slab_cache *cache, struct slab *slab)
 {
-	slab_cache_check_thread(cache, call);
-	if (small_unlikely(slab->magic != slab_magic ||
-	                   get_state(slab) != cache->mark))
-		small_panic(call, "not a slab in use");
-	stat_sub(&cache->allocated.stats.used, slab->size);
+	size_t size = slab->size;
+	bool is_spare;
+
+	cache_check_thread(cache, "slab_put");
+	/* A second put is caught here, too. */
+	if (small_unlikely(slab->magic != cache->magic))
+		small_panic("slab_put", "not a slab in use");
+	track_noaccess(slab + 1, size - sizeof(*slab));
+	is_spare = spare_push(cache, slab); /* a large one finds no room */
+	stat_sub(&cache->allocated.stats.used, size);
+	if (small_unlikely(!is_spare))
+		put_slow(cache, slab);
+	else if (small_unlikely(cache->allocated.stats.used == 0) &&
+	         is_settling(cache))
+		put_slow(cache, NULL);
 }
 
 void slab_put_with_order(struct slab_cache *cache, struct slab *slab)
 {
-	uncount_used(cache, slab, "slab_put");
-	track_noaccess(slab + 1, slab->size - sizeof(*slab));
-	if (!spare_push(cache, slab))
-		put_slow(cache, slab);
-	else if (cache->allocated.stats.used == 0 &&
-	         stat_load(&cache->allocated.stats.total) >
-	                 cache->arena->slab_size)
-		put_slow(cache, NULL);
+	assert(!is_large(cache, slab));
+	slab_put(cache, slab);
 }
 
 void slab_put_large(struct slab_cache *cache, struct slab *slab)
 {
-	uncount_used(cache, slab, "slab_put_large");
-	set_state(slab, SLAB_FREE);
-	put_slow(cache, slab);
-}
-
-void slab_put(struct slab_cache *cache, struct slab *slab)
-{
-	if (small_unlikely(is_large(cache, slab)))
-		slab_put_large(cache, slab);
-	else
-		slab_put_with_order(cache, slab);
+	assert(is_large(cache, slab));
+	slab_put(cache, slab);
 }
 
 /* --- garbage --- */
 
-void slab_cache_sort(struct slab_cache *cache)
+void slab_cache_drop_slow(struct slab_cache *cache,
+                          const struct slab_chain *chain)
 {
-	slab_cache_check_thread(cache, "slab_cache_sort");
+	cache_check_thread(cache, "slab_cache_drop");
 	cache_lock(cache);
-	cache_sort(cache, SLAB_CACHE_SORT);
+	if (cache->out - cache->allocated.stats.used > cache->garbage_cap)
+		cache_sort(cache, SLAB_CACHE_SORT);
+	*chain->tail = cache->garbage;
+	cache->garbage = *chain->first;
+	stat_sub(&cache->allocated.stats.used, *chain->bytes);
 	cache_unlock(cache);
 }
 
-void slab_cache_drop(struct slab_cache *cache, struct rlist *chain,
-                     size_t bytes)
+void slab_cache_shut(struct slab_cache *cache, bool shut)
 {
-	slab_cache_check_thread(cache, "slab_cache_drop");
 	cache_lock(cache);
-	if (small_unlikely(cache->garbage_bytes > cache->garbage_cap))
-		cache_sort(cache, SLAB_CACHE_SORT);
-	rlist_splice_tail(&cache->garbage, chain);
-	stat_add(&cache->garbage_bytes, bytes);
-	stat_sub(&cache->allocated.stats.used, bytes);
+	cache_shut(cache, shut);
 	cache_unlock(cache);
 }
 
 void slab_cache_set_garbage_cap(struct slab_cache *cache, size_t bytes)
 {
-	cache->garbage_cap = bytes;
+	cache_lock(cache);
+	cache->garbage_cap = bytes < PTRDIFF_MAX ? bytes : PTRDIFF_MAX;
+	cache_add_out(cache, 0);
+	cache_unlock(cache);
 }
 
 void slab_cache_trim(struct slab_cache *cache)
 {
-	slab_cache_check_thread(cache, "slab_cache_trim");
+	cache_check_thread(cache, "slab_cache_trim");
 	cache_lock(cache);
 	merge_spares(cache);
 	cache_unlock(cache);

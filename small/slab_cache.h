@@ -16,11 +16,17 @@
  *            them, a get takes a fitting one as it is
  *
  * Spares are the owner's. The rest is behind a lock that only slow paths
- * take, so that a thread whose charge is about to be refused can sort the
- * garbage of every cache on the arena and give whole slabs back, also when
- * the owner sleeps. What it can not reach of a cache: the spares (at most a
- * quarter of an arena slab), one whole slab among them, what regions retain,
- * and free pieces of arena slabs of which another piece is in use.
+ * take, so that a thread whose charge is about to be refused (a visitor) can
+ * sort the garbage of every cache on the arena and give whole slabs back, also
+ * when the owner sleeps. What it can not reach of a cache: the spares (at most
+ * a quarter of an arena slab, and one whole slab), what regions retain, and
+ * free pieces of arena slabs of which another piece is in use.
+ *
+ * A drop is the one thing that the owner does to the locked side without the
+ * lock: it says busy, looks at the gate, puts its chain before `garbage`, and
+ * is not busy any more, all in plain stores. A visitor holds the lock, shuts
+ * the gate, lets membarrier(2) put a barrier into every thread and waits until
+ * the owner is not busy; from then on drops take the lock.
  *
  * Threads: the owner (slab_cache_set_thread); slab_cache_used and
  *          slab_cache_stats from any thread. Debug builds name a wrong one.
@@ -37,8 +43,10 @@
  * INV(order_size)   slab->size == order0_size << order, up to order_max
  * INV(merged)       no two free buddies of one order
  * INV(bitmap)       bit n set iff free[n] is not empty
- * INV(spare_bound)  no more spares of an order than its bound
+ * INV(spare_bound)  spares and room for more of an order give its bound
  * INV(sum)          used + free + spare + garbage == total
+ * INV(out)          used + spare + garbage == out
+ * INV(gate)         gate == out - garbage_cap, or shut
  */
 #include <small/slab_arena.h>
 #include <small/slab_list.h>
@@ -48,8 +56,8 @@
 /* Garbage slabs sorted by one slow path: two, so that garbage shrinks even
  * while each call adds one. */
 #define SLAB_CACHE_SORT 2
-/* Bytes of garbage up to which a reset leaves it alone: two hundred pages,
- * enough to refill a usual request without a merge. */
+/* Bytes of garbage and spares up to which a reset leaves them alone: two
+ * hundred pages, enough to refill a usual request without a merge. */
 #define SLAB_CACHE_GARBAGE_CAP ((size_t)1024 * 1024)
 /* Spares of one order: covers a few regions that oscillate at a border. */
 #define SLAB_CACHE_SPARE_MAX 4
@@ -58,33 +66,39 @@
 extern "C" {
 #endif
 
-/* Unmerged slabs of one order, linked by next_in_list.next. */
-struct slab_spare {
-	struct rlist *top;
-	uint32_t count;
-	uint32_t max; /* 0 above a sixteenth of an arena slab, but for whole
-	                 ones: one */
-};
+/* A request's place in the tables of spares is the logarithm of half the size
+ * of the slab that it gets: one `or` and one bit scan. */
+#define SLAB_LB_MAX (sizeof(size_t) * CHAR_BIT)
 
 struct slab_cache {
+	/* The owner's: spares by next_in_list.next, and how many more of them
+	 * are welcome (none where slabs are large). First for short code. */
+	struct rlist *spare[SLAB_LB_MAX];
+	int32_t spare_room[SLAB_LB_MAX];
 	/* Read by all, set by create. */
-	struct slab_arena *arena;
+	size_t order0_half; /* order0_size / 2 */
 	size_t order0_size;
+	size_t slab_size; /* the arena's */
+	struct slab_arena *arena;
 	uint8_t order0_size_lb;
 	uint8_t order_max;
 	uint8_t mark;    /* slab->in_use of what it has handed out */
+	uint32_t magic;  /* of the slabs that it has handed out */
 	uintptr_t owner; /* small_thread_id() */
-	/* The owner's. */
-	struct slab_spare spare[ORDER_MAX + 1];
-	/* Behind the lock, but for allocated.stats.used, the owner's. */
+	uint32_t busy;   /* 1 while a drop without the lock is under way */
+	/* Behind the lock, but for allocated.stats.used, the owner's, and
+	 * drops. */
 	struct slab_list
 		allocated;  /* arena slabs; the stats count large ones */
 	struct rlist large; /* slabs above the arena's slab size */
 	struct rlist free[ORDER_MAX + 1];
 	uint32_t free_bits; /* bit n: free[n] is not empty */
 	uint32_t lock;
-	struct rlist garbage; /* oldest first, by next_in_list */
-	size_t garbage_bytes;
+	struct rlist *garbage; /* by next_in_list.next, latest chain first */
+	ptrdiff_t gate;        /* a drop takes the lock when less is used */
+	uint32_t shut;         /* who keeps the gate shut: callbacks, a visitor,
+	                          a build without membarrier */
+	size_t out;            /* bytes neither free nor with the arena */
 	size_t garbage_cap;
 	size_t overhead;                 /* page rounding of large slabs */
 	struct slab_arena_client client; /* how the arena reaches the garbage */
@@ -140,15 +154,27 @@ SMALL_API struct slab *slab_get_growable(struct slab_cache *cache, size_t size,
 SMALL_API int slab_resize(struct slab_cache *cache, struct slab *slab,
                           size_t size) SMALL_SYM(slab_resize);
 
-/* Drops a chain of used slabs, linked by next_in_list and `bytes` in sum, in
- * constant time: *chain is empty afterwards. Sorts SLAB_CACHE_SORT older ones
- * when the garbage was above the cap before. */
-SMALL_API void slab_cache_drop(struct slab_cache *cache, struct rlist *chain,
-                               size_t bytes) SMALL_SYM(slab_cache_drop);
+/*
+ * A chain of used slabs, linked by next_in_list.next from the first on. The
+ * last link's `next` is *tail and its contents do not matter; in an empty
+ * chain tail == first.
+ */
+struct slab_chain {
+	struct rlist **first;
+	struct rlist **tail;
+	const size_t *bytes; /* of all its slabs */
+};
 
-/* Sorts at most SLAB_CACHE_SORT garbage slabs; called above the cap. */
-SMALL_API void slab_cache_sort(struct slab_cache *cache)
-	SMALL_SYM(slab_cache_sort);
+/* Drops a chain with the lock: sorts SLAB_CACHE_SORT older slabs when garbage
+ * and spares were above the cap before. Constant time. */
+SMALL_API void slab_cache_drop_slow(struct slab_cache *cache,
+                                    const struct slab_chain *chain)
+	SMALL_SYM(slab_cache_drop_slow);
+
+/* Keeps the gate shut, so that every drop takes the lock, or no more; calls
+ * nest. */
+SMALL_API void slab_cache_shut(struct slab_cache *cache, bool shut)
+	SMALL_SYM(slab_cache_shut);
 
 /* Garbage above this many bytes is worked off by resets, too. */
 SMALL_API void slab_cache_set_garbage_cap(struct slab_cache *cache,
@@ -163,6 +189,9 @@ SMALL_API void slab_cache_trim(struct slab_cache *cache)
 SMALL_API void slab_cache_set_thread(struct slab_cache *cache)
 	SMALL_SYM(slab_cache_set_thread);
 
+/* Bytes dropped and not sorted yet. */
+SMALL_API size_t slab_cache_garbage(const struct slab_cache *cache)
+	SMALL_SYM(slab_cache_garbage);
 SMALL_API void slab_cache_stats(const struct slab_cache *cache,
                                 struct slab_cache_stats *stats)
 	SMALL_SYM(slab_cache_stats);
@@ -171,20 +200,34 @@ SMALL_API void slab_cache_stats(const struct slab_cache *cache,
 SMALL_API const char *slab_cache_check(struct slab_cache *cache)
 	SMALL_SYM(slab_cache_check);
 
-/* In debug builds: aborts with the name of the call in a wrong thread. */
-void slab_cache_check_thread(const struct slab_cache *cache, const char *call)
-	SMALL_SYM(slab_cache_check_thread);
-
 /* Bytes in use, headers included; from any thread. */
 static inline size_t slab_cache_used(const struct slab_cache *cache)
 {
 	return __atomic_load_n(&cache->allocated.stats.used, __ATOMIC_RELAXED);
 }
 
-/* Bytes dropped and not sorted yet; from any thread. */
-static inline size_t slab_cache_garbage(const struct slab_cache *cache)
+/* Drops a chain in constant time and without the lock: false, and nothing has
+ * happened, when the gate is shut or there is garbage to sort. Forgetting the
+ * chain is the caller's part. */
+static inline bool slab_cache_drop(struct slab_cache *cache,
+                                   const struct slab_chain *chain)
 {
-	return __atomic_load_n(&cache->garbage_bytes, __ATOMIC_RELAXED);
+	size_t used;
+
+	__atomic_store_n(&cache->busy, 1, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	used = cache->allocated.stats.used;
+	if (small_unlikely((ptrdiff_t)used < cache->gate)) {
+		__atomic_store_n(&cache->busy, 0, __ATOMIC_RELEASE);
+		return false;
+	}
+	*chain->tail = cache->garbage;
+	/* Read after the line above: in an empty chain the two are one. */
+	cache->garbage = *chain->first;
+	__atomic_store_n(&cache->allocated.stats.used, used - *chain->bytes,
+	                 __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->busy, 0, __ATOMIC_RELEASE);
+	return true;
 }
 
 /* Bytes of a slab's header. */
@@ -214,7 +257,7 @@ static inline struct slab *slab_from_ptr(void *ptr, intptr_t mask)
 {
 	struct slab *slab = (struct slab *)((intptr_t)ptr & mask);
 
-	assert(slab->magic == slab_magic);
+	assert((slab->magic & slab_magic_mask) == slab_magic);
 	return slab;
 }
 
@@ -231,8 +274,7 @@ static inline uint8_t slab_order(const struct slab_cache *cache, size_t size)
 {
 	size_t last = size + sizeof(struct slab) - 1;
 
-	if (small_unlikely(last >> cache->order0_size_lb >> cache->order_max ||
-	                   last < size))
+	if (small_unlikely(size > cache->slab_size - sizeof(struct slab)))
 		return (uint8_t)(cache->order_max + 1);
 	/* |1 gives order 0 to all that fits order0_size. */
 	return (uint8_t)small_lb(((last >> cache->order0_size_lb) << 1) | 1);

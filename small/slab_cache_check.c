@@ -7,11 +7,34 @@ static bool aligned(const void *ptr, size_t align)
 	return ((uintptr_t)ptr & (align - 1)) == 0;
 }
 
+static int32_t room_load(const struct slab_cache *cache, uint8_t order)
+{
+	return __atomic_load_n(&cache->spare_room[spare_index(cache, order)],
+	                       __ATOMIC_RELAXED);
+}
+
+static size_t spare_bytes(const struct slab_cache *cache)
+{
+	size_t bytes = 0;
+
+	for (uint8_t order = 0; order <= cache->order_max; order++)
+		bytes += (size_t)((int32_t)spare_bound(cache, order) -
+		                  room_load(cache, order)) *
+		         slab_order_size(cache, order);
+	return bytes;
+}
+
+size_t slab_cache_garbage(const struct slab_cache *cache)
+{
+	return stat_load(&cache->out) -
+	       stat_load(&cache->allocated.stats.used) - spare_bytes(cache);
+}
+
 void slab_cache_stats(const struct slab_cache *cache,
                       struct slab_cache_stats *stats)
 {
 	stats->used = stat_load(&cache->allocated.stats.used);
-	stats->garbage = stat_load(&cache->garbage_bytes);
+	stats->garbage = slab_cache_garbage(cache);
 	stats->overhead = stat_load(&cache->overhead);
 	stats->total = stat_load(&cache->allocated.stats.total);
 	stats->free = stats->total - stats->used - stats->garbage;
@@ -21,11 +44,12 @@ void slab_cache_stats(const struct slab_cache *cache,
 /* A buddy slab's header as its order wants it. */
 static const char *check_slab(const struct slab_cache *cache,
                               const struct slab *slab, uint8_t order,
-                              uint8_t state)
+                              uint32_t magic)
 {
-	if (slab->magic != slab_magic)
+	if (get_magic(slab) != magic)
 		return "magic";
-	if (slab->order != order || get_state(slab) != state ||
+	if (slab->order != order ||
+	    slab->size_lb != spare_index(cache, order) ||
 	    slab->size != slab_order_size(cache, order))
 		return "order_size";
 	if (!aligned(slab, slab->size))
@@ -46,11 +70,11 @@ static const char *check_free(const struct slab_cache *cache, uint8_t order,
 		uintptr_t other = (uintptr_t)slab ^ slab->size;
 		const struct slab *buddy = (const struct slab *)other;
 
-		broken = check_slab(cache, slab, order, SLAB_FREE);
+		broken = check_slab(cache, slab, order, magic_free);
 		if (broken != NULL)
 			return broken;
-		if (order < cache->order_max && get_state(buddy) == SLAB_FREE &&
-		    buddy->order == order)
+		if (order < cache->order_max &&
+		    get_magic(buddy) == magic_free && buddy->order == order)
 			return "merged";
 		*sum += slab->size;
 	}
@@ -60,25 +84,22 @@ static const char *check_free(const struct slab_cache *cache, uint8_t order,
 static const char *check_spare(const struct slab_cache *cache, uint8_t order,
                                size_t *sum)
 {
-	const struct slab_spare *spare = &cache->spare[order];
-	struct rlist *item = spare->top;
-	uint32_t count = 0;
+	struct rlist *item = cache->spare[spare_index(cache, order)];
+	int32_t count = 0, bound = (int32_t)spare_bound(cache, order);
 
-	if (spare->count > spare->max)
-		return "spare_bound";
-	for (; item != NULL; item = item->next) {
+	for (; item != NULL && count < bound; item = item->next, count++) {
 		struct slab *slab =
 			rlist_entry(item, struct slab, next_in_list);
-		const char *broken;
+		const char *broken =
+			check_slab(cache, slab, order, magic_spare);
 
-		if (++count > spare->count)
-			return "spare_bound";
-		broken = check_slab(cache, slab, order, SLAB_SPARE);
 		if (broken != NULL)
 			return broken;
 		*sum += slab->size;
 	}
-	return count == spare->count ? NULL : "spare_bound";
+	if (item != NULL || count + room_load(cache, order) != bound)
+		return "spare_bound";
+	return NULL;
 }
 
 /* The bytes of arena and large slabs, those of garbage and of free ones must
@@ -86,17 +107,20 @@ static const char *check_spare(const struct slab_cache *cache, uint8_t order,
 static const char *check_sum(const struct slab_cache *cache, size_t unused)
 {
 	size_t total = 0, garbage = 0, overhead = 0;
+	struct rlist *item;
 	struct slab *slab;
 
 	rlist_foreach_entry (slab, &cache->allocated.slabs, next_in_cache) {
-		if (slab->magic != slab_magic)
+		if (get_magic(slab) != cache->magic &&
+		    get_magic(slab) != magic_free &&
+		    get_magic(slab) != magic_spare)
 			return "magic";
-		if (!aligned(slab, cache->arena->slab_size))
+		if (!aligned(slab, cache->slab_size))
 			return "aligned";
-		total += cache->arena->slab_size;
+		total += cache->slab_size;
 	}
 	rlist_foreach_entry (slab, &cache->large, next_in_cache) {
-		if (slab->magic != slab_magic)
+		if (slab->magic != cache->magic)
 			return "magic";
 		if (!aligned(slab, cache->arena->slab_size))
 			return "aligned";
@@ -105,15 +129,23 @@ static const char *check_sum(const struct slab_cache *cache, size_t unused)
 		total += slab->size;
 		overhead += large_mapped(slab) - slab->size;
 	}
-	rlist_foreach_entry (slab, &cache->garbage, next_in_list) {
-		if (slab->magic != slab_magic)
+	for (item = cache->garbage; item != NULL; item = item->next) {
+		slab = rlist_entry(item, struct slab, next_in_list);
+		if (slab->magic != cache->magic)
 			return "magic";
 		garbage += slab->size;
 	}
 	if (total != cache->allocated.stats.total ||
-	    overhead != cache->overhead || garbage != cache->garbage_bytes ||
+	    overhead != cache->overhead ||
 	    unused + garbage + cache->allocated.stats.used != total)
 		return "sum";
+	if (cache->allocated.stats.used + spare_bytes(cache) + garbage !=
+	    cache->out)
+		return "out";
+	if (cache->shut != 0 ? cache->gate != PTRDIFF_MAX
+	                     : cache->gate != (ptrdiff_t)(cache->out -
+	                                                  cache->garbage_cap))
+		return "gate";
 	return NULL;
 }
 

@@ -10,19 +10,25 @@
 
 #include <sched.h>
 
-/* Odd states are the marks of caches: used. */
-enum { SLAB_FREE, SLAB_SPARE = 2 };
+/* What `magic` says of a slab that is not in use, and of what was a header
+ * before a merge. */
+enum { magic_free = 0x1f4ee, magic_spare = 0x159a4e, magic_gone = 0 };
 
-/* A borrowed state that no other thread may act on is a plain store for the
- * owner; a thief reads it only to see that it is not SLAB_FREE. */
-static inline void set_state(struct slab *slab, uint8_t state)
+static inline bool is_slab(const struct slab *slab)
 {
-	__atomic_store_n(&slab->in_use, state, __ATOMIC_RELAXED);
+	return (slab->magic & slab_magic_mask) == slab_magic;
 }
 
-static inline uint8_t get_state(const struct slab *slab)
+/* The owner moves a slab between used and spare while a visitor reads whether
+ * it is free, which only the lock's holder makes it. */
+static inline void set_magic(struct slab *slab, uint32_t magic)
 {
-	return __atomic_load_n(&slab->in_use, __ATOMIC_RELAXED);
+	__atomic_store_n(&slab->magic, magic, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t get_magic(const struct slab *slab)
+{
+	return __atomic_load_n(&slab->magic, __ATOMIC_RELAXED);
 }
 
 static inline void cache_lock(struct slab_cache *cache)
@@ -81,32 +87,83 @@ static inline size_t large_reserved(const struct slab *slab)
 	                          : large_mapped(slab);
 }
 
-/* Spares of an order; a thief reads it too. */
-static inline uint32_t spare_count(const struct slab_cache *cache,
-                                   uint8_t order)
+/* Where an order stands in the tables of spares. */
+static inline uint8_t spare_index(const struct slab_cache *cache, uint8_t order)
 {
-	return __atomic_load_n(&cache->spare[order].count, __ATOMIC_RELAXED);
+	return (uint8_t)(cache->order0_size_lb - 1 + order);
 }
 
+/* Spares of an order: a quarter of an arena slab in sum, one whole apart. */
+static inline uint32_t spare_bound(const struct slab_cache *cache,
+                                   uint8_t order)
+{
+	size_t room = cache->slab_size / 16 / (cache->order0_size << order);
+
+	if (order == cache->order_max)
+		return 1;
+	return room < SLAB_CACHE_SPARE_MAX ? (uint32_t)room
+	                                   : SLAB_CACHE_SPARE_MAX;
+}
+
+/* A counter with one writer, read untorn by any thread: one instruction
+ * where the compiler may fold it, an atomic store where TSan watches. */
 static inline void stat_add(size_t *stat, size_t bytes)
 {
+#if TRACK_TSAN
 	__atomic_store_n(stat, stat_load(stat) + bytes, __ATOMIC_RELAXED);
+#else
+	*stat += bytes;
+#endif
 }
 
 static inline void stat_sub(size_t *stat, size_t bytes)
 {
-	__atomic_store_n(stat, stat_load(stat) - bytes, __ATOMIC_RELAXED);
+	stat_add(stat, 0 - bytes);
+}
+
+/* With the lock: `bytes` more are out, and the gate follows. */
+static inline void cache_add_out(struct slab_cache *cache, size_t bytes)
+{
+	stat_add(&cache->out, bytes);
+	if (cache->shut == 0)
+		__atomic_store_n(&cache->gate,
+		                 (ptrdiff_t)(cache->out - cache->garbage_cap),
+		                 __ATOMIC_RELAXED);
+}
+
+/* With the lock: one more, or one less, keeps the gate shut. */
+static inline void cache_shut(struct slab_cache *cache, bool shut)
+{
+	cache->shut += shut ? 1 : UINT32_MAX;
+	if (cache->shut != 0)
+		__atomic_store_n(&cache->gate, PTRDIFF_MAX, __ATOMIC_RELAXED);
+	else
+		cache_add_out(cache, 0);
+}
+
+/* In debug builds: aborts with the name of the call in a wrong thread. */
+static inline void cache_check_thread(const struct slab_cache *cache,
+                                      const char *call)
+{
+#ifndef NDEBUG
+	if (cache->owner != small_thread_id())
+		small_panic(call, "called by a thread that is not the owner "
+		                  "(see slab_cache_set_thread)");
+#else
+	(void)cache, (void)call;
+#endif
 }
 
 static inline void slab_init(struct slab *slab, uint8_t order, size_t size)
 {
 	track_undefined(slab, sizeof(*slab));
 	slab->size = size;
-	slab->magic = slab_magic;
+	slab->magic = magic_free;
 	slab->order = order;
+	slab->size_lb = 0;
 	slab->reserve = 0;
 	slab->tag = 0;
-	track_atomic(&slab->in_use, sizeof(slab->in_use));
+	track_atomic(&slab->magic, sizeof(slab->magic));
 }
 
 /* What a get wants: a buddy order, or a large slab of this size. */

@@ -8,7 +8,8 @@
 
 void cache_free_add(struct slab_cache *cache, struct slab *slab)
 {
-	set_state(slab, SLAB_FREE);
+	set_magic(slab, magic_free);
+	slab->size_lb = spare_index(cache, slab->order);
 	rlist_add(&cache->free[slab->order], &slab->next_in_list);
 	cache->free_bits |= 1u << slab->order;
 }
@@ -27,16 +28,24 @@ static struct slab *buddy_of(const struct slab_cache *cache,
 	                       (cache->order0_size << slab->order));
 }
 
+/* The owner's word, which a visitor may read a moment late. */
+static bool has_whole_spare(const struct slab_cache *cache)
+{
+	return __atomic_load_n(
+		       &cache->spare[spare_index(cache, cache->order_max)],
+		       __ATOMIC_RELAXED) != NULL;
+}
+
 void cache_merge(struct slab_cache *cache, struct slab *slab)
 {
 	struct slab_arena *arena = cache->arena;
 
+	cache_add_out(cache, 0 - slab->size);
 	track_noaccess(slab + 1, slab->size - sizeof(*slab));
-	set_state(slab, SLAB_FREE);
 	while (slab->order < cache->order_max) {
 		struct slab *buddy = buddy_of(cache, slab), *right = buddy;
 
-		if (get_state(buddy) != SLAB_FREE ||
+		if (get_magic(buddy) != magic_free ||
 		    buddy->order != slab->order)
 			break;
 		cache_free_del(cache, buddy);
@@ -44,14 +53,15 @@ void cache_merge(struct slab_cache *cache, struct slab *slab)
 			right = slab;
 			slab = buddy;
 		}
-		right->magic =
-			0; /* no header any more: a put of it is caught */
+		/* A second put of it is caught. */
+		set_magic(right, magic_gone);
 		slab->order++;
 		slab->size *= 2;
 	}
 	if (slab->order == cache->order_max &&
-	    (spare_count(cache, slab->order) != 0 ||
+	    (has_whole_spare(cache) ||
 	     !rlist_empty(&cache->free[slab->order]))) {
+		set_magic(slab, magic_gone);
 		rlist_del(&slab->next_in_cache);
 		stat_sub(&cache->allocated.stats.total, arena->slab_size);
 		slab_unmap(arena, slab);
@@ -80,7 +90,9 @@ struct slab *cache_take(struct slab_cache *cache, uint8_t order)
 		cache_free_add(cache, right);
 	}
 	/* Not free any more, before another thread gets the lock. */
-	set_state(slab, cache->mark);
+	set_magic(slab, cache->magic);
+	slab->size_lb = spare_index(cache, order);
+	cache_add_out(cache, slab->size);
 	return slab;
 }
 
@@ -89,6 +101,7 @@ void cache_unmap_large(struct slab_cache *cache, struct slab *slab)
 	size_t size = slab->size, mapped = large_mapped(slab);
 
 	rlist_del(&slab->next_in_cache);
+	cache_add_out(cache, 0 - size);
 	stat_sub(&cache->allocated.stats.total, size);
 	stat_sub(&cache->overhead, mapped - size);
 	slab_arena_unmap_large(cache->arena, slab, mapped,
@@ -105,13 +118,12 @@ void cache_sort_one(struct slab_cache *cache, struct slab *slab)
 
 static struct slab *garbage_shift(struct slab_cache *cache)
 {
-	struct slab *slab;
+	struct rlist *first = cache->garbage;
 
-	if (rlist_empty(&cache->garbage))
+	if (first == NULL)
 		return NULL;
-	slab = rlist_shift_entry(&cache->garbage, struct slab, next_in_list);
-	stat_sub(&cache->garbage_bytes, slab->size);
-	return slab;
+	cache->garbage = first->next;
+	return rlist_entry(first, struct slab, next_in_list);
 }
 
 void cache_sort(struct slab_cache *cache, size_t count)

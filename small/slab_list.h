@@ -16,19 +16,19 @@ extern "C" {
 
 /* Starts each slab; the payload follows. 48 bytes on 64-bit machines. */
 struct slab {
-	struct rlist next_in_cache; /* arena and large slabs of a cache */
 	struct rlist next_in_list;  /* whatever list the slab's user keeps */
+	struct rlist next_in_cache; /* arena and large slabs of a cache */
 	size_t size;                /* bytes, header included */
-	uint32_t magic;             /* slab_magic while the header is valid */
+	uint32_t magic;             /* slab_magic_of(its cache) while in use */
 	uint8_t order;              /* of the buddy system; above order_max for
 	                               slabs larger than the arena's */
-	uint8_t in_use;             /* 0 free, 2 spare of its cache, used when
-	                               odd: the mark of its cache */
+	uint8_t size_lb;            /* log2(size) - 1 of a buddy slab, 0 else */
 	uint8_t reserve;            /* growable: code of its address range */
 	uint8_t tag;                /* free for the slab's user, 0 at first */
 };
 
-enum { slab_magic = 0x5aab10c4 };
+/* Of a slab in use; the highest byte tells its cache from a neighbour's. */
+enum { slab_magic = 0x5ab10c, slab_magic_mask = 0xffffff };
 
 struct small_stats {
 	size_t used;

@@ -56,9 +56,11 @@ extern "C" {
 /* Overflow is reported, never wrapped: true means that *out is unchanged. */
 static inline bool small_add(size_t a, size_t b, size_t *out)
 {
-	if (small_unlikely(a > SIZE_MAX - b))
+	size_t sum;
+
+	if (small_unlikely(__builtin_add_overflow(a, b, &sum)))
 		return true;
-	*out = a + b;
+	*out = sum;
 	return false;
 }
 
@@ -129,8 +131,8 @@ SMALL_API uintptr_t small_thread_id(void) SMALL_SYM(thread_id);
  * Misuse that is detected in every build: one line on stderr that names the
  * call, then abort(). Example: small_panic("mempool_free", "double free").
  */
-SMALL_API void small_panic(const char *call, const char *what)
-        SMALL_SYM(panic) __attribute__((noreturn, cold));
+SMALL_API void small_panic(const char *call, const char *what) SMALL_SYM(panic)
+	__attribute__((noreturn, cold));
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -395,7 +395,7 @@ static void slab_put_checked(struct world *world, size_t which)
 
 	if (slab == NULL)
 		return;
-	need(slab->magic == slab_magic);
+	need((slab->magic & slab_magic_mask) == slab_magic);
 	need(is_stamped(slab_data(slab), slab_capacity(slab),
 	                (unsigned char)(which + 1)));
 	slab_put(&world->cache, slab);
