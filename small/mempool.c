@@ -17,6 +17,7 @@
  *         path, at most as long as an address has bits.
  */
 #include <small/mempool_impl.h>
+#include <small/slab_cache_impl.h>
 #include <small/track.h>
 
 /* --- geometry --- */
@@ -369,7 +370,7 @@ void *mempool_alloc_slow(struct mempool *pool)
 	uint64_t *word;
 	void *ptr;
 
-	slab_cache_check_thread(pool->cache, "mempool_alloc");
+	cache_check_thread(pool->cache, "mempool_alloc");
 	if (slab != NULL)
 		check_header(pool, slab, MSLAB_CURRENT, "mempool_alloc");
 	if (slab == NULL ||
@@ -482,7 +483,7 @@ void mempool_free_slow(struct mempool *pool, void *ptr)
 	uint64_t index = mempool_index(pool, slab, ptr);
 	const char *misuse;
 
-	slab_cache_check_thread(pool->cache, "mempool_free");
+	cache_check_thread(pool->cache, "mempool_free");
 	misuse = find_misuse(pool, slab, index);
 	if (misuse != NULL)
 		small_panic("mempool_free", misuse);
@@ -498,7 +499,7 @@ void mempool_free_spare_slab(struct mempool *pool)
 {
 	struct mslab *slab = pool->current;
 
-	slab_cache_check_thread(pool->cache, "mempool_free_spare_slab");
+	cache_check_thread(pool->cache, "mempool_free_spare_slab");
 	if (slab == NULL || mslab_count_free(pool, slab) != pool->objcount)
 		return;
 	settle(pool, pool->objcount);
