@@ -129,7 +129,7 @@ static void check_header(const struct mempool *pool, const struct mslab *slab,
                          uint32_t state, const char *call)
 {
 	if (small_unlikely(((uintptr_t)slab & ~pool->slab_mask) != 0 ||
-	                   slab->slab.magic != slab_magic ||
+	                   !is_slab(&slab->slab) ||
 	                   slab->pool != pool || slab->state != state))
 		panic_header(call);
 }
@@ -463,7 +463,7 @@ static const char *find_misuse(const struct mempool *pool, struct mslab *slab,
 {
 	const uint64_t *bits = mslab_bits(slab);
 
-	if (slab->slab.magic != slab_magic || slab->pool == NULL)
+	if (!is_slab(&slab->slab) || slab->pool == NULL)
 		return "not an object of a pool";
 	if (slab->pool != pool)
 		return "an object of another pool";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mempool_check - statistics, a walk over live objects, the invariants. */
 #include <small/mempool_impl.h>
+#include <small/slab_cache_impl.h>
 
 size_t mempool_count(const struct mempool *pool)
 {
@@ -114,7 +115,7 @@ static const char *check_slab(const struct mempool *pool, struct mslab *slab,
 	const char *broken;
 	size_t free_count;
 
-	if (slab->slab.magic != slab_magic || slab->pool != pool ||
+	if (!is_slab(&slab->slab) || slab->pool != pool ||
 	    slab->slab.order != pool->slab_order ||
 	    slab->key != mslab_key(pool, slab) || slab->state < MSLAB_CURRENT ||
 	    slab->state > MSLAB_WARM)
