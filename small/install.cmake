@@ -91,6 +91,10 @@ foreach(version IN LISTS SMALL_LUA_FOUND)
 		"Lua ${version} under a hard limit" "small lua${version}" "")
 	if(TARGET small-lua${version})
 		install(TARGETS small-lua${version})
+		file(WRITE ${PROJECT_BINARY_DIR}/man/small-lua${version}.1
+			".so man1/small-lua.1\n")
+		install(FILES ${PROJECT_BINARY_DIR}/man/small-lua${version}.1
+			DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 	endif()
 endforeach()
 if(SMALL_LUA_FOUND)
