@@ -38,11 +38,13 @@ static size_t garbage_slabs(const void *self)
 {
 	const struct region *region = self;
 	const struct rlist *item;
+	struct rlist *const *next;
 	size_t count = 0;
 
 	rlist_foreach (item, &region->kept)
 		count++;
-	rlist_foreach (item, &region->rest)
+	for (next = &region->rest; next != region->at.rest_tail;
+	     next = &(*next)->next)
 		count++;
 	return count;
 }

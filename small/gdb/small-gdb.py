@@ -67,33 +67,53 @@ def slab_arena(a):
             ("used", "idle", "large", "retain", "prealloc", "slab_size")]
 
 
+def pile_length(item):
+    """Links from `item` on, up to NULL."""
+    for count in range(LIST_MAX):
+        if int(item) == 0:
+            return count
+        item = item.dereference()["next"]
+    return LIST_MAX
+
+
 def slab_cache(c):
     used = num(c, "allocated", "stats", "used")
-    garbage = num(c, "garbage_bytes")
     mapped = num(c, "allocated", "stats", "total")
     overhead = num(c, "overhead")
-    spares = c["spare"]
-    low, high = spares.type.range()
+    low, high = c["spare"].type.range()
+    spares = [pile_length(c["spare"][i]) for i in range(low, high + 1)]
+    spare = sum(n << (i + 1) for i, n in enumerate(spares))
+    garbage = num(c, "out") - used - spare
     return [
         ("used", used),
         ("free", mapped - used - garbage),
         ("garbage", garbage),
         ("overhead", overhead),
         ("total", mapped + overhead),
-        ("spares", sum(num(spares[i], "count")
-                       for i in range(low, high + 1))),
+        ("spares", sum(spares)),
         ("large", ring_length(c["large"])),
     ]
 
 
+def chain_length(first, tail):
+    """Links from the pointer `first` on, up to the one that `tail` is at."""
+    place = first
+    for count in range(LIST_MAX):
+        if place.address == tail or int(place) == 0:
+            return count
+        place = place.dereference()["next"]
+    return LIST_MAX
+
+
 def region(r):
-    pos = int(r["pos"])
+    at = r["at"]
+    used = (int(at["pos"]) - num(at, "base")) % 2 ** (8 * at["pos"].type.sizeof)
     return [
-        ("used", (pos - num(r, "base")) % 2 ** (8 * r["pos"].type.sizeof)),
-        ("total", num(r, "kept_total") + num(r, "rest_total")),
+        ("used", used),
+        ("total", num(r, "kept_total") + num(at, "rest_total")),
         ("retain", num(r, "retain")),
         ("kept_slabs", ring_length(r["kept"])),
-        ("rest_slabs", ring_length(r["rest"])),
+        ("rest_slabs", chain_length(r["rest"], at["rest_tail"])),
         ("generation", num(r, "generation")),
     ]
 

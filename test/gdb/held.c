@@ -16,11 +16,16 @@ int main(void)
 	struct slab_arena arena;
 	struct slab_cache cache;
 	struct region region;
+	struct slab *slab;
 
 	quota_init(&quota, 64 << 20);
 	if (slab_arena_create(&arena, &quota, 0, 1 << 20, SLAB_ARENA_PRIVATE))
 		return 1;
 	slab_cache_create(&cache, &arena);
+	slab = slab_get(&cache, 5000);
+	if (slab == NULL)
+		return 1;
+	slab_put(&cache, slab); /* a spare, no garbage */
 	region_create(&region, &cache);
 	for (int i = 0; i < 10; i++)
 		if (region_alloc(&region, 12345) == NULL)
