@@ -2,14 +2,16 @@
 /*
  * mempool - a bit an object, a current slab, and lists for the others, which
  * a slab changes only when a count in its header runs out: at the first free
- * of a full one (cold), when an eighth is free (warm), when it is empty.
+ * of a full one (cold), when a sixteenth is free (warm), when it is
+ * empty.
  *
  * Warm slabs form a heap by address, shaped as a trie: a slab is above all
  * those that it is lower than, and hangs left or right by the digits of its
  * own address. So the lowest is on top, nothing is ever rebalanced and any
  * slab is found without a link to its parent.
  *
- * Waste:  the header's share, at most an eighth of the objects of cold slabs,
+ * Waste:  the header's share, less than a sixteenth of the objects of full
+ *         and cold slabs,
  *         one empty slab. mempool_stats() shows the sum: totals.total less
  *         totals.used.
  * Steps:  an alloc scans at most objcount / 64 words and takes one slab from
@@ -68,7 +70,7 @@ void mempool_set_geometry(struct mempool *pool, size_t objsize)
 
 	if (small_align_up(objsize != 0 ? objsize : 1, 8, &objsize))
 		objsize = SIZE_MAX - 7;
-	count = fit(slab_size - sizeof(struct mslab), objsize);
+	count = fit(slab_size - mslab_sizeof(), objsize);
 	count = limit(count, objsize, slab_size);
 	even = (size_t)__builtin_ctzll(objsize);
 	pool->slab_mask = ~(uintptr_t)(slab_size - 1);
@@ -79,6 +81,7 @@ void mempool_set_geometry(struct mempool *pool, size_t objsize)
 		               << (MEMPOOL_INDEX_BITS - even);
 	pool->objcount = count;
 	pool->offset = slab_size - count * objsize;
+	pool->words = (count + 63) / 64;
 	pool->warm_count = count < MEMPOOL_WARM ? 1 : count / MEMPOOL_WARM;
 #if !TRACK_ENABLED
 	pool->fast_count = count;
@@ -107,8 +110,8 @@ void mempool_create(struct mempool *pool, struct slab_cache *cache,
 	size_t need = objsize;
 	uint8_t order = 0;
 
-	if (need < sizeof(struct mslab))
-		need = sizeof(struct mslab);
+	if (need < mslab_sizeof())
+		need = mslab_sizeof();
 	while (order < cache->order_max &&
 	       slab_order_size(cache, order) / 100 < need)
 		order++;
@@ -129,8 +132,8 @@ static void check_header(const struct mempool *pool, const struct mslab *slab,
                          uint32_t state, const char *call)
 {
 	if (small_unlikely(((uintptr_t)slab & ~pool->slab_mask) != 0 ||
-	                   !is_slab(&slab->slab) ||
-	                   slab->pool != pool || slab->state != state))
+	                   !is_slab(&slab->slab) || slab->pool != pool ||
+	                   slab->state != state))
 		panic_header(call);
 }
 
@@ -220,12 +223,11 @@ static void cold_del(struct mempool *pool, struct mslab *slab, const char *call)
 
 static void set_all_free(const struct mempool *pool, struct mslab *slab)
 {
-	size_t words = mempool_words(pool), rest = pool->objcount % 64;
-	uint64_t *bits = mslab_bits(slab);
+	size_t rest = pool->objcount % 64;
 
-	memset(bits, 0xff, words * sizeof(*bits));
+	memset(slab->free, 0xff, pool->words * sizeof(*slab->free));
 	if (rest != 0)
-		bits[words - 1] = ((uint64_t)1 << rest) - 1;
+		slab->free[pool->words - 1] = ((uint64_t)1 << rest) - 1;
 }
 
 /* A slab with all objects free and on no list but the pool's own. */
@@ -279,26 +281,36 @@ static void set_word(struct mempool *pool, size_t word)
 	pool->current_word = word;
 	pool->word_base = first + word * 64 * pool->objsize;
 #if !TRACK_ENABLED
-	pool->word = mslab_bits(pool->current) + word;
+	pool->word = pool->current->free + word;
 #endif
 }
 
-/* Goes on to the next word with a free object, the same one at last; false
- * when there is none. */
+/* The first word with a free object in [from, to), or to. */
+static size_t find_word(const struct mslab *slab, size_t from, size_t to)
+{
+	while (from < to && slab->free[from] == 0)
+		from++;
+	return from;
+}
+
+/* Goes on to the next word of the current slab with a free object; false when
+ * there is none. What was passed is looked at again if there were frees. */
 static bool next_word(struct mempool *pool)
 {
-	const uint64_t *bits = mslab_bits(pool->current);
-	size_t words = mempool_words(pool), word = pool->current_word;
+	const struct mslab *slab = pool->current;
+	size_t end = pool->words;
+	size_t word = find_word(slab, pool->current_word + 1, end);
 
-	for (size_t i = 0; i < words; i++) {
-		if (++word == words)
-			word = 0;
-		if (bits[word] != 0) {
-			set_word(pool, word);
-			return true;
-		}
+	if (word == end) {
+		if (mslab_freed(slab) == 0)
+			return false;
+		end = pool->current_word + 1;
+		word = find_word(slab, 0, end);
+		if (word == end)
+			return false;
 	}
-	return false;
+	set_word(pool, word);
+	return true;
 }
 
 /* Closes the account of the current slab, of which free_now are free. */
@@ -315,17 +327,19 @@ static void settle(struct mempool *pool, size_t free_now)
 static void set_current(struct mempool *pool, struct mslab *slab,
                         size_t free_count)
 {
-	if (pool->current != NULL) {
+	struct mslab *full = pool->current;
+
+	if (full != NULL) {
+		check_header(pool, full, MSLAB_CURRENT, "mempool_alloc");
 		settle(pool, 0);
-		pool->current->state = MSLAB_FULL;
-		pool->current->left = 1;
+		full->state = MSLAB_FULL;
+		full->left = 1;
 	}
 	pool->current = slab;
 	pool->current_free = free_count;
 	slab->state = MSLAB_CURRENT;
 	slab->left = MSLAB_CURRENT_LEFT;
-	pool->current_word = mempool_words(pool) - 1;
-	next_word(pool);
+	set_word(pool, find_word(slab, 0, pool->words));
 }
 
 /* Takes a slab that has free objects off its list; NULL when there is none
@@ -353,36 +367,39 @@ static struct mslab *take_slab(struct mempool *pool, size_t *free_count)
 
 /* --- alloc --- */
 
-static bool next_slab(struct mempool *pool)
+/* The current word has a free object. */
+static void *take_object(struct mempool *pool)
+{
+	uint64_t *word = pool->current->free + pool->current_word;
+	void *ptr = pool->word_base + mempool_take_bit(word) * pool->objsize;
+
+	track_alloc(pool, ptr, pool->objsize);
+	return ptr;
+}
+
+/* Apart, so that going on to the next word needs no stack frame. */
+static __attribute__((noinline)) void *alloc_in_next_slab(struct mempool *pool)
 {
 	size_t free_count;
 	struct mslab *slab = take_slab(pool, &free_count);
 
 	if (slab == NULL)
-		return false;
+		return NULL;
 	set_current(pool, slab, free_count);
-	return true;
+	return take_object(pool);
 }
 
 void *mempool_alloc_slow(struct mempool *pool)
 {
-	struct mslab *slab = pool->current;
-	uint64_t *word;
-	void *ptr;
+	const struct mslab *slab = pool->current;
 
 	cache_check_thread(pool->cache, "mempool_alloc");
-	if (slab != NULL)
-		check_header(pool, slab, MSLAB_CURRENT, "mempool_alloc");
-	if (slab == NULL ||
-	    (mslab_bits(slab)[pool->current_word] == 0 && !next_word(pool))) {
-		if (!next_slab(pool))
-			return NULL;
-	}
-	word = mslab_bits(pool->current) + pool->current_word;
-	ptr = pool->word_base + (size_t)__builtin_ctzll(*word) * pool->objsize;
-	*word &= *word - 1;
-	track_alloc(pool, ptr, pool->objsize);
-	return ptr;
+	if (slab == NULL)
+		return alloc_in_next_slab(pool);
+	/* The word is used up, unless the fast path is shut. */
+	if (slab->free[pool->current_word] == 0 && !next_word(pool))
+		return alloc_in_next_slab(pool);
+	return take_object(pool);
 }
 
 /* --- free --- */
@@ -390,68 +407,65 @@ void *mempool_alloc_slow(struct mempool *pool)
 /* False when there is no current slab, too. */
 static bool current_has_free(const struct mempool *pool)
 {
-	size_t words = mempool_words(pool);
-	const uint64_t *bits;
+	const struct mslab *slab = pool->current;
 
-	if (pool->current == NULL)
+	if (slab == NULL)
 		return false;
-	bits = mslab_bits(pool->current);
-	if (bits[pool->current_word] != 0)
+	if (slab->free[pool->current_word] != 0)
 		return true;
-	for (size_t i = 0; i < words; i++) {
-		if (bits[i] != 0)
+	for (size_t i = 0; i < pool->words; i++) {
+		if (slab->free[i] != 0)
 			return true;
 	}
 	return false;
 }
 
-/* The last live object of a slab that is on no list was freed. */
+/* The last live object of a slab that is on no list was freed. It stays only
+ * when the next alloc would need a new one. */
 static void slab_emptied(struct mempool *pool, struct mslab *slab)
 {
-	if (current_has_free(pool))
+	if (pool->warm != NULL || current_has_free(pool))
 		slab_del(pool, slab);
 	else
 		set_current(pool, slab, pool->objcount);
 }
 
-/* A full slab has a free object, maybe all of them. */
-static void slab_opened(struct mempool *pool, struct mslab *slab)
+/* A sixteenth of the slab's objects are free, maybe all. */
+static __attribute__((noinline)) void slab_warmed(struct mempool *pool,
+                                                  struct mslab *slab)
 {
-	if (pool->objcount == 1) {
+	if (slab->state == MSLAB_COLD)
+		cold_del(pool, slab, "mempool_free");
+	slab->left = pool->objcount - pool->warm_count;
+	if (slab->left == 0) {
 		slab_emptied(pool, slab);
-	} else if (pool->warm_count == 1) {
-		slab->state = MSLAB_WARM;
-		slab->left = pool->objcount - 1;
-		warm_add(pool, slab);
-	} else {
+		return;
+	}
+	slab->state = MSLAB_WARM;
+	warm_add(pool, slab);
+}
+
+static __attribute__((noinline)) void slab_drained(struct mempool *pool,
+                                                   struct mslab *slab)
+{
+	warm_del(pool, warm_find(pool, slab), "mempool_free");
+	slab_emptied(pool, slab);
+}
+
+/* slab->left is 0; its key was the right one. */
+void mempool_relist(struct mempool *pool, struct mslab *slab)
+{
+	if (slab->state == MSLAB_FULL && pool->warm_count > 1) {
 		slab->state = MSLAB_COLD;
 		slab->left = pool->warm_count - 1;
 		rlist_add_tail(&pool->cold, &slab->link.cold);
-	}
-}
-
-/* slab->left is 0. */
-void mempool_relist(struct mempool *pool, struct mslab *slab)
-{
-	check_header(pool, slab, slab->state, "mempool_free");
-	switch (slab->state) {
-	case MSLAB_CURRENT:
+	} else if (slab->state == MSLAB_FULL || slab->state == MSLAB_COLD) {
+		slab_warmed(pool, slab);
+	} else if (slab->state == MSLAB_WARM) {
+		slab_drained(pool, slab);
+	} else if (slab == pool->current) {
 		settle(pool, mslab_count_free(pool, slab));
-		break;
-	case MSLAB_FULL:
-		slab_opened(pool, slab);
-		break;
-	case MSLAB_COLD:
-		cold_del(pool, slab, "mempool_free");
-		slab->state = MSLAB_WARM;
-		slab->left = pool->objcount - pool->warm_count;
-		warm_add(pool, slab);
-		break;
-	case MSLAB_WARM:
-		warm_del(pool, warm_find(pool, slab), "mempool_free");
-		slab_emptied(pool, slab);
-		break;
-	default:
+	} else {
 		panic_header("mempool_free");
 	}
 }
@@ -461,7 +475,7 @@ void mempool_relist(struct mempool *pool, struct mslab *slab)
 static const char *find_misuse(const struct mempool *pool, struct mslab *slab,
                                uint64_t index)
 {
-	const uint64_t *bits = mslab_bits(slab);
+	const uint64_t *bits = slab->free;
 
 	if (!is_slab(&slab->slab) || slab->pool == NULL)
 		return "not an object of a pool";
@@ -489,7 +503,7 @@ void mempool_free_slow(struct mempool *pool, void *ptr)
 		small_panic("mempool_free", misuse);
 	track_fill(ptr, '#', pool->objsize);
 	track_free(pool, ptr, pool->objsize);
-	mslab_bits(slab)[index / 64] |= (uint64_t)1 << index % 64;
+	slab->free[index / 64] |= (uint64_t)1 << index % 64;
 	pool->live--;
 	if (--slab->left == 0)
 		mempool_relist(pool, slab);

@@ -16,28 +16,29 @@
  * in it, and goes on to the next word that has one. Only when the slab is
  * full another one becomes current:
  *
- *   current --full--> full --first free--> cold --an eighth free--> warm
+ *   current --full--> full --first free--> cold --1/16 free--> warm
  *      ^                                                             |
  *      +-- 1. the warm slab of the lowest address -------------------+
  *          2. a new slab   3. a cold slab, when there is no new one
  *
- * A slab that a free empties goes back to the cache at once, unless the
- * current one is full: then it becomes the current one. So at most one empty
- * slab stays, the current one, and an alloc and a free at a slab's border
- * find it where they left it.
+ * A slab that a free empties goes back to the cache at once, unless the next
+ * alloc would need a new one: then it becomes the current one. So at most one
+ * empty slab stays, the current one, and an alloc and a free at a slab's
+ * border find it where they left it.
  *
  * Threads: the owner of the slab cache; debug builds name a wrong one.
  * Cost:    alloc and free: about 10 and 20 instructions. A word that is used
  *          up costs a scan of at most objcount / 64 words, a full slab an
  *          operation on the warm slabs (about log2 of their number of
  *          steps, never more than the bits of an address), both far less
- *          than once per alloc: a warm slab has an eighth of its objects free.
+ *          than once per alloc: a warm slab has a sixteenth of its objects
+ *          free.
  * Waste:   header and bits, 1 % of a slab as long as an object is (the slab
- *          order is chosen for that) plus 1 bit an object; up to an eighth of
- *          the objects in cold slabs. mempool_stats() shows the sum.
- * Errors:  mempool_alloc() returns NULL when no slab has a free object and
- *          the quota or the OS refuses a new one, and always when no slab is
- *          large enough for one object; nothing has changed then.
+ *          order is chosen for that) plus 1 bit an object; less than a
+ *          sixteenth of the objects of other slabs, until those are warm.
+ * mempool_stats() shows the sum. Errors:  mempool_alloc() returns NULL when no
+ * slab has a free object and the quota or the OS refuses a new one, and always
+ * when no slab is large enough for one object; nothing has changed then.
  * Misuse:  in every build mempool_free() aborts with one line on stderr on a
  *          double free, a pointer inside an object or in a header, and an
  *          object of another pool; a slab's header that a program overwrote
@@ -60,10 +61,11 @@
  */
 #include <small/slab_cache.h>
 
-/* A slab is warm once 1 / MEMPOOL_WARM of its objects are free: what is
- * lower costs more picks of slabs, what is higher leaves more memory idle
- * (perf/mempool.c measures both). */
-#define MEMPOOL_WARM 8
+/* A slab is warm once 1 / MEMPOOL_WARM of its objects are free. When objects
+ * are replaced at random, 8 leaves 9 % of the memory idle, 16 leaves 4 % and
+ * 32 leaves 1 %, and each doubling picks slabs twice as often (perf/run
+ * mempool). */
+#define MEMPOOL_WARM 16
 /* Where the factor puts the number of an object: half a word for it, half for
  * what tells that there is none. */
 #define MEMPOOL_INDEX_BITS 32
@@ -82,16 +84,16 @@ union mslab_link {
 
 enum mslab_state { MSLAB_CURRENT = 1, MSLAB_FULL, MSLAB_COLD, MSLAB_WARM };
 
-/* Starts each slab of a pool; the free bits follow. 96 bytes on 64-bit
- * machines. */
+/* Starts each slab of a pool: 96 bytes on 64-bit machines, and the bits. */
 struct mslab {
 	struct slab slab;
 	uint64_t key; /* what an object's address is compared to */
 	size_t left;  /* frees until mempool_relist() is due */
 	struct mempool *pool;
 	union mslab_link link;
-	uint32_t state; /* enum mslab_state */
-} __attribute__((aligned(16)));
+	uint32_t state;   /* enum mslab_state */
+	uint64_t free[1]; /* a bit an object, as many words as that takes */
+};
 
 struct mempool {
 	/* What alloc needs. */
@@ -116,6 +118,7 @@ struct mempool {
 	struct slab_list slabs; /* all of them, by next_in_list */
 	struct slab_cache *cache;
 	size_t offset;      /* from a slab's start to object 0 */
+	size_t words;       /* of free bits in a slab */
 	size_t warm_count;  /* free objects that make a slab warm */
 	uint64_t none;      /* 0: no free object here, ask the library */
 	uint8_t slab_order; /* as in slab_order_size() */
@@ -154,11 +157,6 @@ SMALL_API void mempool_free_slow(struct mempool *pool, void *ptr)
 SMALL_API void mempool_relist(struct mempool *pool, struct mslab *slab)
 	SMALL_SYM(mempool_relist);
 
-static inline uint64_t *mslab_bits(struct mslab *slab)
-{
-	return (uint64_t *)(void *)(slab + 1);
-}
-
 /*
  * The number of the object that starts at ptr, or one that is too large to be
  * any. Modulo 2^64 the factor takes a multiple of objsize to that many times
@@ -176,19 +174,49 @@ static inline uint64_t mempool_index(const struct mempool *pool,
 	return x >> MEMPOOL_INDEX_BITS | x << (64 - MEMPOOL_INDEX_BITS);
 }
 
-/* Sets bit n % 64 of *bits; false when it was set before. On x86 that is one
- * instruction, for which compilers emit three. */
-static inline bool mempool_set_bit(uint64_t *bits, uint64_t n)
+/* x86 clears or sets a bit and tells what it was in one instruction, for
+ * which compilers emit two to four. */
+#if defined(__x86_64__) && defined(__GCC_ASM_FLAG_OUTPUTS__)
+# define MEMPOOL_X86 1
+#else
+# define MEMPOOL_X86 0
+#endif
+
+/* Clears the lowest bit of *bits, which is not 0; its number. */
+static inline uint64_t mempool_take_bit(uint64_t *bits)
 {
+	uint64_t bit;
+
+#if MEMPOOL_X86
+	__asm__("rep bsfq %1, %0\n\tbtrq %0, %1" : "=&r"(bit), "+r"(*bits));
+#else
+	bit = (uint64_t)__builtin_ctzll(*bits);
+	*bits &= *bits - 1;
+#endif
+	return bit;
+}
+
+/* Sets the free bit of object n; false when it was set before. `word` is
+ * listed as changed only to keep its address from being computed apart. */
+static inline bool mslab_set_free(struct mslab *slab, uint64_t n)
+{
+	uint64_t word = n / 64, bits = slab->free[word];
+
+#if MEMPOOL_X86
 	bool was_set;
 
-#if defined(__x86_64__) && defined(__GCC_ASM_FLAG_OUTPUTS__)
-	__asm__("btsq %2, %0" : "+r"(*bits), "=@ccc"(was_set) : "r"(n));
+	__asm__("btsq %3, %0"
+	        : "+r"(bits), "=@ccc"(was_set), "+r"(word)
+	        : "r"(n));
+	if (small_unlikely(was_set))
+		return false;
 #else
-	was_set = (*bits >> (n % 64) & 1) != 0;
-	*bits |= (uint64_t)1 << (n % 64);
+	if (small_unlikely((bits >> n % 64 & 1) != 0))
+		return false;
+	bits |= (uint64_t)1 << n % 64;
 #endif
-	return !was_set;
+	slab->free[word] = bits;
+	return true;
 }
 
 /* An object, its contents undefined, or NULL. */
@@ -200,8 +228,8 @@ static inline void *mempool_alloc(struct mempool *pool)
 
 	if (small_unlikely(bits == 0))
 		return mempool_alloc_slow(pool);
-	bit = (uint32_t)__builtin_ctzll(bits);
-	*word = bits & (bits - 1);
+	bit = (uint32_t)mempool_take_bit(&bits);
+	*word = bits;
 	return pool->word_base + bit * pool->stride;
 }
 
@@ -211,18 +239,12 @@ static inline void mempool_free(struct mempool *pool, void *ptr)
 	uintptr_t start = (uintptr_t)ptr & pool->slab_mask;
 	struct mslab *slab = (struct mslab *)start;
 	uint64_t index = mempool_index(pool, slab, ptr);
-	uint64_t bits;
 
-	if (small_unlikely(index >= pool->fast_count)) {
+	if (small_unlikely(index >= pool->fast_count ||
+	                   !mslab_set_free(slab, index))) {
 		mempool_free_slow(pool, ptr);
 		return;
 	}
-	bits = mslab_bits(slab)[index / 64];
-	if (small_unlikely(!mempool_set_bit(&bits, index))) {
-		mempool_free_slow(pool, ptr);
-		return;
-	}
-	mslab_bits(slab)[index / 64] = bits;
 	pool->live--;
 	if (small_unlikely(--slab->left == 0))
 		mempool_relist(pool, slab);

@@ -36,7 +36,7 @@ void mempool_foreach(const struct mempool *pool,
 	struct slab *slab;
 
 	rlist_foreach_entry (slab, &pool->slabs.slabs, next_in_list) {
-		const uint64_t *bits = mslab_bits(to_mslab(slab));
+		const uint64_t *bits = to_mslab(slab)->free;
 		char *object = (char *)slab + pool->offset;
 
 		for (size_t i = 0; i < pool->objcount; i++) {
@@ -82,12 +82,12 @@ static const char *check_cursor(const struct mempool *pool)
 		return pool->word == &pool->none && pool->word_base == NULL
 		               ? NULL
 		               : "cursor";
-	if (word >= mempool_words(pool) ||
+	if (word >= pool->words ||
 	    pool->word_base != first + word * 64 * pool->objsize)
 		return "cursor";
 	/* Shut in debug and ASan builds of the library. */
 	if (pool->word != &pool->none &&
-	    pool->word != mslab_bits(pool->current) + word)
+	    pool->word != pool->current->free + word)
 		return "cursor";
 	return NULL;
 }
@@ -96,9 +96,9 @@ static const char *check_cursor(const struct mempool *pool)
 static const char *check_bits(const struct mempool *pool, struct mslab *slab,
                               size_t *free_count)
 {
-	size_t words = mempool_words(pool), rest = pool->objcount % 64;
+	size_t rest = pool->objcount % 64;
 
-	if (rest != 0 && mslab_bits(slab)[words - 1] >> rest != 0)
+	if (rest != 0 && slab->free[pool->words - 1] >> rest != 0)
 		return "left";
 	*free_count = mslab_count_free(pool, slab);
 	if (slab->state != MSLAB_CURRENT &&

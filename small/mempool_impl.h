@@ -15,22 +15,20 @@
 void mempool_set_geometry(struct mempool *pool, size_t objsize)
 	SMALL_SYM(mempool_set_geometry);
 
-static inline size_t mempool_words(const struct mempool *pool)
+/* Bytes of a slab's header without the bits. */
+static inline size_t mslab_sizeof(void)
 {
-	return (pool->objcount + (size_t)63) / 64;
+	return offsetof(struct mslab, free);
 }
 
 /* Free bits of a slab, counted. */
 static inline size_t mslab_count_free(const struct mempool *pool,
                                       const struct mslab *slab)
 {
-	const uint64_t *bits = mslab_bits((struct mslab *)(uintptr_t)slab);
-	size_t words = mempool_words(pool), sum = 0;
+	size_t sum = 0;
 
-	for (size_t i = 0; i < words; i++) {
-		for (uint64_t rest = bits[i]; rest != 0; rest &= rest - 1)
-			sum++;
-	}
+	for (size_t i = 0; i < pool->words; i++)
+		sum += (size_t)__builtin_popcountll(slab->free[i]);
 	return sum;
 }
 

@@ -130,7 +130,7 @@ static void objects_are_aligned_to_what_divides_their_size(void **state)
 
 static void a_size_that_no_slab_holds_gives_NULL(void **state)
 {
-	size_t most = 4 * MIB - sizeof(struct mslab) - sizeof(uint64_t);
+	size_t most = 4 * MIB - offsetof(struct mslab, free) - sizeof(uint64_t);
 
 	(void)state;
 	mempool_create(&pool, &core.cache, most);
@@ -174,7 +174,7 @@ static void the_order_keeps_the_loss_at_one_percent(void **state)
 		assert_true(lost <= slab_size() / 50);
 		/* And none smaller does. */
 		assert_true(pool.slab_order == 0 || slab_size() / 200 < size ||
-		            slab_size() / 200 < sizeof(struct mslab));
+		            slab_size() / 200 < offsetof(struct mslab, free));
 		mempool_destroy(&pool);
 	}
 	for (uint8_t order = 0; order <= core.cache.order_max; order++) {
@@ -320,8 +320,8 @@ static void a_border_is_crossed_once(void **state)
 	}
 }
 
-/* Free objects 1/8 of each slab but the current one, take what is free there,
- * then see in which order the slabs are filled. */
+/* Free as many objects of each slab but the current one as make it warm, take
+ * what is free there, then see in which order the slabs are filled. */
 static void warm_slabs_are_filled_by_address(void **state)
 {
 	size_t n, count, k = 0;
@@ -354,6 +354,23 @@ static void warm_slabs_are_filled_by_address(void **state)
 	check();
 	assert_int_equal(mempool_count(&pool), count);
 	assert_int_equal(mempool_total(&pool), SLABS * slab_size());
+}
+
+/* With the current slab full an emptied one goes back when there is a warm
+ * one, so that a high one does not stay because it happened to be empty. */
+static void an_emptied_slab_is_not_kept_beside_warm_ones(void **state)
+{
+	size_t n;
+
+	(void)state;
+	mempool_create(&pool, &core.cache, 64);
+	n = pool.objcount;
+	take(0, 4 * n);
+	put(0, n / 2);
+	assert_non_null(pool.warm);
+	put(2 * n, 3 * n);
+	assert_int_equal(mempool_total(&pool), 3 * slab_size());
+	assert_int_equal(mempool_count(&pool), 4 * n - n / 2 - n);
 }
 
 static void cold_slabs_serve_when_there_is_no_new_one(void **state)
@@ -563,6 +580,7 @@ int main(void)
 		TEST(a_freed_object_comes_back_first),
 		TEST(a_border_is_crossed_once),
 		TEST(warm_slabs_are_filled_by_address),
+		TEST(an_emptied_slab_is_not_kept_beside_warm_ones),
 		TEST(cold_slabs_serve_when_there_is_no_new_one),
 		TEST(every_refusal_leaves_the_pool_as_it_was),
 		TEST(a_full_quota_refuses_again_and_again),

@@ -383,7 +383,7 @@ static void check_names_what_is_wrong_in_the_pool(void **state)
 static void check_names_what_is_wrong_in_a_slab(void **state)
 {
 	struct mslab *slab = slab_of(object);
-	uint64_t *bits = mslab_bits(slab);
+	uint64_t *bits = slab->free;
 	size_t words = (pool.objcount + 63) / 64;
 
 	(void)state;
@@ -437,7 +437,7 @@ static void check_names_what_is_wrong_among_warm_slabs(void **state)
 static void check_finds_an_empty_slab(void **state)
 {
 	struct mslab *slab = slab_of(object), saved = *slab;
-	uint64_t *bits = mslab_bits(slab), kept[8];
+	uint64_t *bits = slab->free, kept[8];
 	size_t words = (pool.objcount + 63) / 64;
 
 	(void)state;
