@@ -140,8 +140,7 @@ static bool is_left_out(const struct strategy *s, size_t slabs, size_t piece)
 	if (perf.level == PERF_FULL ||
 	    slabs < (piece == PIECE_OVER ? 1000 : 100000))
 		return false;
-	return s != &strategy_free_all && s != &strategy_garbage &&
-	       s != &strategy_malloc;
+	return s != &strategy_free_all && s != &strategy_garbage;
 }
 
 static void compare(size_t slabs, size_t piece, const char *size)

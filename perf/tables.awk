@@ -76,6 +76,8 @@ function get(n, row, column) {
 }
 
 function print_data(n, i, j, line) {
+	if (blocks++)
+		print "\n"
 	line = "\"" spec[n, "rows"] "\""
 	for (j = 1; j <= column_count[n]; j++)
 		line = line " \"" columns[n, j] "\""

@@ -25,6 +25,7 @@ foreach(version IN LISTS SMALL_LUA_FOUND)
 endforeach()
 
 small_add_script(audit/fastpath.sh ${PROJECT_SOURCE_DIR} LABELS audit)
+small_add_script(spin/run LABELS slow audit)
 
 # gdb, on a core.
 add_executable(test_held gdb/held.c)
