@@ -36,9 +36,12 @@ function abs(x) { return x < 0 ? -x : x }
 # The range that the run `file_no` saw of the measure, as low and high.
 function range(file_no, name, key, s) {
 	s = stem(key)
-	low = result[file_no, name, s "_min"]
-	high = result[file_no, name, s "_max"]
-	return ((file_no, name, s "_min") in result)
+	# Reading an element would make it.
+	if (!((file_no, name, s "_min") in result))
+		return 0
+	low = result[file_no, name, s "_min"] + 0
+	high = result[file_no, name, s "_max"] + 0
+	return 1
 }
 
 function is_outside(x, file_no, name, key) {

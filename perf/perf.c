@@ -10,6 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef PERF_VERSION
+# define PERF_VERSION "unknown"
+#endif
 #ifndef PERF_FLAGS
 # define PERF_FLAGS "unknown"
 #endif
@@ -408,7 +411,7 @@ static void print_header(void)
 
 	print_cpu();
 	printf("# compiler: %s\n# flags: %s\n", PERF_COMPILER, PERF_FLAGS);
-	printf("# revision: %s\n", revision != NULL ? revision : "unknown");
+	printf("# revision: %s\n", revision != NULL ? revision : PERF_VERSION);
 	printf("# seed: %llu\n# rounds: %zu\n# level: %s\n",
 	       (unsigned long long)perf.seed, perf.rounds, levels[perf.level]);
 	printf("# clock_ns: %.0f (in each operation that is timed alone)\n",

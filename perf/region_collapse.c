@@ -40,7 +40,8 @@ struct result {
 	size_t requests;
 	uint32_t p50, p99, p999, max; /* of a request */
 	uint32_t piece_p999;          /* of one allocation in it */
-	size_t slabs, held, held_max, used, garbage, quota;
+	size_t slabs, held, held_max, used, garbage, quota, rss;
+	long faults; /* of the last bare pass */
 };
 
 /* One walk of an arm through the phases. */
@@ -166,6 +167,7 @@ static void result_memory(struct result *r, const struct trial *t)
 	}
 	r->garbage = stage_garbage(&t->stage);
 	r->quota = quota_used(&t->stage.quota);
+	r->rss = perf_rss_kib();
 }
 
 static void result_take(struct result *r, const struct trial *t, enum pass pass,
@@ -205,8 +207,12 @@ static void course_walk(const struct course *c, const struct strategy *s,
 		size_t peak, done;
 		struct load load = load_make(c->payload[i], &peak);
 		uint64_t ns;
+		long faults;
 
+		faults = perf_faults();
 		done = phase_run(&t, &load, pass, &ns);
+		if (pass == PASS_BARE)
+			results[i].faults = perf_faults() - faults;
 		result_take(&results[i], &t, pass, done, ns);
 	}
 	trial_close(&t);
@@ -233,6 +239,7 @@ static void result_print(const struct course *c, const struct strategy *s,
 		perf_put(" alloc_p999_ns=%u", r->piece_p999);
 	perf_put(" slabs=%zu held_kib=%zu used_after=%zu", r->slabs,
 	         r->held / 1024, r->used);
+	perf_put(" faults=%ld rss_kib=%zu", r->faults, r->rss);
 	perf_put(" held_max_kib=%zu peak_kib=%zu", r->held_max / 1024,
 	         peak / 1024);
 	if (s->has_cache)

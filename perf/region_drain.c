@@ -111,8 +111,8 @@ static void run_windows(struct drain *d, size_t requests)
 
 			run_small(d, ten * steps[i]);
 			perf_begin("region_drain_window",
-			           "strategy=%s requests=%zu",
-			           d->strategy->name, d->done);
+			           "strategy=%s after=%zu", d->strategy->name,
+			           d->done);
 			put_latency(d->ns + from, d->done - from);
 			put_memory(d);
 			perf_end();

@@ -3,7 +3,7 @@
 #text Requests a second, phase after phase, in one region that lives through
 #text all of them. After 4096-byte payloads zero_all holds one slab more for
 #text each request and walks them all at each reset: it never recovers.
-load "perf/plot/style.inc"
+load here . "/plot/style.inc"
 set title "Requests per second while the payload changes"
 set bmargin 5
 set xlabel "phase and its payload, bytes" offset 0,-1

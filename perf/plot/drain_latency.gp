@@ -1,6 +1,6 @@
-#data bench=region_drain_window rows=requests columns=strategy cells=p50_ns
-#data bench=region_drain_window rows=requests columns=strategy cells=p99_ns
-#data bench=region_drain_window rows=requests columns=strategy cells=max_ns
+#data bench=region_drain_window rows=after columns=strategy cells=p50_ns
+#data bench=region_drain_window rows=after columns=strategy cells=p99_ns
+#data bench=region_drain_window rows=after columns=strategy cells=max_ns
 #data bench=region_drain rows=strategy cells=drop_ns
 #title Latency of small requests after a large one
 #text A request took 1 GiB (128 MiB with --quick); small ones follow. Each point covers the requests
@@ -9,7 +9,7 @@
 #text lets later requests give it back, two slabs each, which shows as a higher
 #text p99 until it is done. The largest values of all arms hold interruptions by
 #text other programs.
-load "perf/plot/style.inc"
+load here . "/plot/style.inc"
 set multiplot layout 1,3 title "Latency of small requests after a large one" font ",13"
 set logscale xy
 set xlabel "small requests since"

@@ -1,4 +1,4 @@
-#data bench=region_drain_window rows=requests columns=strategy cells=rss_kib
+#data bench=region_drain_window rows=after columns=strategy cells=rss_kib
 #data bench=region_collapse rows=phase columns=strategy cells=held_kib where=regions:1,course:collapse
 #title Memory held over requests
 #text Left: resident memory after a request of 1 GiB (128 MiB with --quick), while
@@ -7,7 +7,7 @@
 #text use and one whole slab of the cache. Right: KiB that a region holds after
 #text each phase of the collapse; zero means that the strategy held nothing at
 #text that moment.
-load "perf/plot/style.inc"
+load here . "/plot/style.inc"
 set multiplot layout 1,2 title "Memory held" font ",13"
 set title "resident after one large request" font ",11"
 set logscale x

@@ -6,7 +6,7 @@
 #text the lines that were flat rise by a few cache misses. Note that keep_head
 #text is as flat as garbage and wrong: it forgets one slab only (see used()
 #text and KiB held in the tables). Lines that end at 10,000 go on with --full.
-load "perf/plot/style.inc"
+load here . "/plot/style.inc"
 set title "Reset after N slabs of 64 KiB"
 set xlabel "slabs that the request took"
 set ylabel "one reset"
