@@ -2,6 +2,7 @@
 /* util - the few words of util.h that need a body of their own. */
 #include <small/util.h>
 #include <small/fault.h>
+#include <small/track.h>
 
 #include <stdio.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@ size_t small_getpagesize(void)
 	size = __atomic_load_n(&page_size, __ATOMIC_RELAXED);
 	if (small_unlikely(size == 0)) {
 		size = (size_t)sysconf(_SC_PAGESIZE);
+		track_atomic(&page_size, sizeof(page_size));
 		__atomic_store_n(&page_size, size, __ATOMIC_RELAXED);
 	}
 	return size;

@@ -450,14 +450,6 @@ bool world_step(struct world *world, enum model_op op, size_t who, size_t n,
 	}
 }
 
-static void need_null(const char *broken)
-{
-	if (broken == NULL)
-		return;
-	fprintf(stderr, "broken invariant: %s\n", broken);
-	abort();
-}
-
 void world_check(struct world *world)
 {
 	struct slab_cache_stats cache;

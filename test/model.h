@@ -9,14 +9,9 @@
  * Threads: one.
  * Errors:  a broken promise prints its line and aborts.
  */
+#include "need.h"
+
 #include <small/region.h>
-
-#include <stdio.h>
-
-#define need(cond)                                                     \
- ((cond) ? (void)0                                                     \
-	 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond), \
-	    abort()))
 
 #define MODEL_BLOCKS    512
 #define MODEL_SVPS      4
