@@ -17,10 +17,13 @@ set(SMALL_LUA_HEADERS
 )
 set(SMALL_LUA_COMMAND ${PROJECT_SOURCE_DIR}/small/lua/small-lua.c)
 set(SMALL_LUA_MAP ${PROJECT_SOURCE_DIR}/small/lua/libsmall-lua.map)
+# small_add_lua() is called from folders that see none of these variables.
+set_property(GLOBAL PROPERTY SMALL_LUA_SOURCES ${SMALL_LUA_SOURCES})
 
 # small_lua_library(target kind core lua): the same, over a core of choice.
 function(small_lua_library target kind core lua)
-	small_library(${target} ${kind} ${SMALL_LUA_SOURCES})
+	get_property(sources GLOBAL PROPERTY SMALL_LUA_SOURCES)
+	small_library(${target} ${kind} ${sources})
 	target_link_libraries(${target} PUBLIC ${core} ${lua})
 endfunction()
 

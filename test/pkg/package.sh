@@ -124,7 +124,7 @@ purge_and_compare()
 	local names
 
 	names=$(inside dpkg-query -W -f '${Package} ${Source}\n' |
-		awk -v s="$source" '$2 == s { print $1 }')
+		awk -v s="$source" '$2 == s { printf "%s ", $1 }')
 	files >"$work/files.with"
 	inside sh -c "dpkg --purge $names" >/dev/null
 	files >"$work/files.purged"
