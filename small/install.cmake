@@ -101,6 +101,10 @@ if(SMALL_LUA_FOUND)
 	install(FILES ${SMALL_LUA_HEADERS}
 		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/small/lua)
 endif()
+if(SMALL_BUILD_PERF)
+	install(FILES ${PROJECT_SOURCE_DIR}/small/man/small-perf.1
+		DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
 if(TARGET small-lua5.4)
 	install(FILES ${PROJECT_SOURCE_DIR}/small/man/small-lua.1
 		DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

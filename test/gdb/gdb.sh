@@ -8,6 +8,7 @@ script=$1 program=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+command -v gdb >/dev/null || { echo "no gdb here"; exit 1; }
 gdb -nx -batch -ex "break held" -ex run -ex "generate-core-file $work/core" \
 	"$program" >"$work/log" 2>&1 </dev/null
 [ -s "$work/core" ] || { cat "$work/log"; exit 1; }
