@@ -9,19 +9,25 @@ small_add_script(audit/readme.sh ${PROJECT_SOURCE_DIR} LABELS audit)
 small_add_script(audit/hygiene.sh ${PROJECT_SOURCE_DIR}
 	$<TARGET_FILE:small_shared> $<TARGET_FILE:small> LABELS audit)
 
-# audit_exports(name shared static map)
-function(audit_exports name shared static map)
+# audit_exports(name shared static map package)
+function(audit_exports name shared static map package)
 	add_test(NAME audit_exports_${name}
 		COMMAND ${PROJECT_SOURCE_DIR}/test/audit/exports.sh
-			$<TARGET_FILE:${shared}> $<TARGET_FILE:${static}> ${map})
+			$<TARGET_FILE:${shared}> $<TARGET_FILE:${static}> ${map}
+			${PROJECT_SOURCE_DIR}/debian/${package}.symbols)
 	set_tests_properties(audit_exports_${name} PROPERTIES
 		LABELS "nomemcheck;audit")
 endfunction()
 
-audit_exports(core small_shared small ${PROJECT_SOURCE_DIR}/small/libsmall.map)
+audit_exports(core small_shared small ${PROJECT_SOURCE_DIR}/small/libsmall.map
+	libsmall2)
 foreach(version IN LISTS SMALL_LUA_FOUND)
+	set(package libsmall-lua${version}-2)
+	if(version STREQUAL jit)
+		set(package libsmall-luajit2)
+	endif()
 	audit_exports(lua${version} small_lua${version}_shared
-		small_lua${version} ${SMALL_LUA_MAP})
+		small_lua${version} ${SMALL_LUA_MAP} ${package})
 endforeach()
 
 small_add_script(audit/fastpath.sh ${PROJECT_SOURCE_DIR} LABELS audit)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# exports.sh SHARED STATIC MAP: the shared library exports
-# what its version script lists, no more and no less, and every link name in
-# the static one carries our prefix.
+# exports.sh SHARED STATIC MAP SYMBOLS: the shared library exports what its
+# version script lists, no more and no less, Debian's symbols file lists the
+# same, and every link name in the static one carries our prefix.
 set -u
-shared=$1 static=$2 map=$3
+shared=$1 static=$2 map=$3 symbols=$4
 failed=0
 
 # Names between `global:` and `local:`.
@@ -18,6 +18,11 @@ exported=$(nm -D --defined-only "$shared" | awk '$2 != "A" {
 	sub(/@.*/, "", $3); print $3 }' | sort)
 if ! diff <(sort <<<"$listed") - <<<"$exported"; then
 	echo "$shared: < listed in $map, > exported"
+	failed=1
+fi
+noted=$(sed -n 's/^ \(small_[a-z0-9_]*\)@.*/\1/p' "$symbols" | sort)
+if ! diff - <(echo "$noted") <<<"$exported"; then
+	echo "$symbols: < missing there (add a line), > not exported any more"
 	failed=1
 fi
 if [ -z "$listed" ]; then
