@@ -143,8 +143,8 @@ static inline void track_atomic(const void *ptr, size_t size)
 {
 #if TRACK_VALGRIND
 	VALGRIND_HG_DISABLE_CHECKING(ptr, size);
-	VALGRIND_DO_CLIENT_REQUEST_STMT(VG_USERREQ_TOOL_BASE('D', 'R') + 2,
-	                                ptr, size, 0, 0, 0);
+	VALGRIND_DO_CLIENT_REQUEST_STMT(VG_USERREQ_TOOL_BASE('D', 'R') + 2, ptr,
+	                                size, 0, 0, 0);
 #else
 	(void)ptr, (void)size;
 #endif

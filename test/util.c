@@ -56,9 +56,9 @@ static void threads_have_different_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(overflow_is_reported_and_leaves_the_result),
-	        cmocka_unit_test(rounding_is_right_at_every_power_of_two),
-	        cmocka_unit_test(threads_have_different_ids),
+		cmocka_unit_test(overflow_is_reported_and_leaves_the_result),
+		cmocka_unit_test(rounding_is_right_at_every_power_of_two),
+		cmocka_unit_test(threads_have_different_ids),
 	};
 
 	return cmocka_run_group_tests_name("util", tests, NULL, NULL);
