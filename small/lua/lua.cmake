@@ -11,6 +11,14 @@
 # luamem needs no Lua header: it stands in the core (SMALL_SOURCES).
 set(SMALL_LUA_SOURCES
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox.c
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_base.c
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_co.c
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_handler.c
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_host.c
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_libs.c
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_load.c
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_table.c
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_time.c
 )
 set(SMALL_LUA_HEADERS
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox.h

@@ -1,0 +1,23 @@
+# Tests that are compiled once per Lua, and those that run the commands.
+#
+# small_add_lua_test(name [LABELS label ...]): test/lua/name.c for each Lua
+# found, as ctest lua<v>_name, with the sandbox over the core that has fault
+# points.
+foreach(version IN LISTS SMALL_LUA_FOUND)
+	small_lua_library(small_lua${version}_test STATIC small_test
+		PkgConfig::SMALL_LUA${version})
+endforeach()
+
+function(small_add_lua_test name)
+	foreach(version IN LISTS SMALL_LUA_FOUND)
+		small_add_test(lua${version}_${name} SOURCE lua/${name}.c
+			LIBS small_lua${version}_test ${ARGN})
+	endforeach()
+endfunction()
+
+small_add_lua_test(sandbox)
+small_add_lua_test(oom)
+if(5.4 IN_LIST SMALL_LUA_FOUND)
+	small_add_test(lua5.4_hostile SOURCE lua/hostile.c
+		LIBS small_lua5.4_test LABELS threads)
+endif()
