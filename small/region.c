@@ -189,6 +189,8 @@ void region_truncate_slow(struct region *region, size_t used)
 		if (region->reserved > region->at.pos)
 			size = (size_t)(region->reserved - pos);
 		track_noaccess(pos, size);
+		if (pos != region->at.pos)
+			region->at.cur->slab.tag &= (uint8_t)~TAG_RESERVED;
 		region_set_cursor(region, region->at.cur,
 		                  region_used_before(region), used);
 	}

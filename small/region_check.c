@@ -26,7 +26,7 @@ void region_stats(const struct region *region, struct region_stats *stats)
 /* A slab in use with `before` bytes before it and `after` up to its end. */
 static bool chained(const struct rslab *rslab, size_t before, size_t after)
 {
-	return is_slab(&rslab->slab) && before <= after &&
+	return rslab != NULL && is_slab(&rslab->slab) && before <= after &&
 	       after - before <= rslab->slab.size - sizeof(struct rslab);
 }
 
@@ -43,7 +43,7 @@ static const char *check_chain(const struct region *region)
 			return NULL;
 		after = before;
 		rslab = rslab->prev;
-		before = rslab->used_before;
+		before = rslab != NULL ? rslab->used_before : 0;
 	}
 	return "chain";
 }

@@ -136,6 +136,7 @@ void slab_cache_create(struct slab_cache *cache, struct slab_arena *arena)
 	slab_cache_set_thread(cache);
 	track_atomic(&cache->lock, sizeof(cache->lock));
 	track_atomic(&cache->allocated.stats, sizeof(struct small_stats));
+	track_atomic(&cache->out, sizeof(cache->out));
 	track_atomic(&cache->overhead, sizeof(size_t));
 	track_atomic(cache->spare, sizeof(cache->spare));
 	track_atomic(cache->spare_room, sizeof(cache->spare_room));

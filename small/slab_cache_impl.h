@@ -135,10 +135,11 @@ static inline void cache_add_out(struct slab_cache *cache, size_t bytes)
 static inline void cache_shut(struct slab_cache *cache, bool shut)
 {
 	cache->shut += shut ? 1 : UINT32_MAX;
-	if (cache->shut != 0)
-		__atomic_store_n(&cache->gate, PTRDIFF_MAX, __ATOMIC_RELAXED);
-	else
+	if (cache->shut == 0)
 		cache_add_out(cache, 0);
+	else if (cache->gate !=
+	         PTRDIFF_MAX) /* TSan: shut for good, not again */
+		__atomic_store_n(&cache->gate, PTRDIFF_MAX, __ATOMIC_RELAXED);
 }
 
 /* In debug builds: aborts with the name of the call in a wrong thread. */

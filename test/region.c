@@ -139,6 +139,22 @@ static void a_stale_savepoint_is_refused(void **state)
 	assert_int_equal(region_used(&core.region), 0);
 }
 
+static void a_reserved_slab_that_was_used_stays_like_any_other(void **state)
+{
+	size_t total;
+
+	(void)state;
+	region_set_retain(&core.region, 0);
+	fill(10, 'a');
+	assert_non_null(region_reserve(&core.region, 100000));
+	fill(100000, 'b');
+	total = region_total(&core.region);
+	region_truncate(&core.region, 10);
+	assert_int_equal(region_total(&core.region), total);
+	region_truncate(&core.region, 10);
+	assert_int_equal(region_total(&core.region), total);
+}
+
 static void truncate_gives_back_what_a_reserve_took(void **state)
 {
 	size_t total;
@@ -373,6 +389,7 @@ int main(void)
 		T(a_slab_emptied_exactly_stays_beyond_the_retain_too),
 		T(a_stale_savepoint_is_refused),
 		T(truncate_gives_back_what_a_reserve_took),
+		T(a_reserved_slab_that_was_used_stays_like_any_other),
 		T(reserve_then_alloc_serves_in_place),
 		T(join_may_copy_the_padding_of_a_reserved_block),
 		T(reset_is_fine_in_every_state),
