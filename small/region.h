@@ -108,6 +108,7 @@ struct region_stats {
 	size_t overhead; /* headers, and rests too small for what came next */
 	size_t growable; /* of total, growable slabs, which used() leaves out */
 	size_t total;    /* region_total() */
+	size_t slabs;    /* their number, not bytes */
 };
 
 /* No allocation. */

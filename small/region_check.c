@@ -2,20 +2,33 @@
 /* region_check - the statistics and the invariants of a region. */
 #include <small/region_impl.h>
 
+static void add_kept(const struct region *region, struct region_stats *stats)
+{
+	const struct rlist *item, *pos = region_kept_pos(region);
+	bool is_ahead = pos == &region->kept;
+
+	rlist_foreach (item, &region->kept) {
+		stats->slabs++;
+		if (is_ahead)
+			stats->free += rslab_of(item)->slab.size -
+			               sizeof(struct rslab);
+		is_ahead = is_ahead || item == pos;
+	}
+}
+
 void region_stats(const struct region *region, struct region_stats *stats)
 {
-	const struct rlist *item = region_kept_pos(region)->next;
 	struct rlist *const *next = &region->rest;
 
 	stats->used = region_used(region);
 	stats->total = region_total(region);
 	stats->free = region_room(region);
-	stats->growable = 0;
-	for (; item != &region->kept; item = item->next)
-		stats->free += rslab_of(item)->slab.size - sizeof(struct rslab);
+	stats->growable = stats->slabs = 0;
+	add_kept(region, stats);
 	for (; next != region->at.rest_tail; next = &(*next)->next) {
 		const struct slab *slab = &rslab_of(*next)->slab;
 
+		stats->slabs++;
 		if (slab->reserve != 0)
 			stats->growable += slab->size;
 	}

@@ -94,7 +94,7 @@ static void client_reclaim(struct slab_arena_client *client)
 
 		cache_free_del(cache, slab);
 		rlist_del(&slab->next_in_cache);
-		stat_sub(&cache->allocated.stats.total, slab->size);
+		cache_add_total(cache, 0 - slab->size);
 		slab_unmap(cache->arena, slab);
 	}
 	cache_shut(cache, false);
@@ -177,7 +177,7 @@ static bool grow(struct slab_cache *cache)
 	cache_lock(cache);
 	slab_init(slab, cache->order_max, cache->arena->slab_size);
 	rlist_add(&cache->allocated.slabs, &slab->next_in_cache);
-	stat_add(&cache->allocated.stats.total, slab->size);
+	cache_add_total(cache, slab->size);
 	track_noaccess(slab + 1, slab->size - sizeof(*slab));
 	cache_free_add(cache, slab);
 	cache_unlock(cache);
@@ -268,7 +268,7 @@ static struct slab *map_large(struct slab_cache *cache, size_t size,
 	slab->reserve = reserve;
 	rlist_add(&cache->large, &slab->next_in_cache);
 	cache_add_out(cache, size);
-	stat_add(&cache->allocated.stats.total, size);
+	cache_add_total(cache, size);
 	stat_add(&cache->overhead, mapped - size);
 	cache_unlock(cache);
 	return slab;
@@ -375,7 +375,7 @@ int slab_resize(struct slab_cache *cache, struct slab *slab, size_t size)
 		return -1;
 	cache_lock(cache);
 	cache_add_out(cache, size - slab->size);
-	stat_add(&cache->allocated.stats.total, size - slab->size);
+	cache_add_total(cache, size - slab->size);
 	stat_add(&cache->overhead, (want - size) - (mapped - slab->size));
 	cache_unlock(cache);
 	stat_add(&cache->allocated.stats.used, size - slab->size);
@@ -395,8 +395,7 @@ static void settle(struct slab_cache *cache)
 
 static bool is_settling(const struct slab_cache *cache)
 {
-	return cache->allocated.stats.used == 0 &&
-	       stat_load(&cache->allocated.stats.total) > cache->slab_size;
+	return cache->allocated.stats.used == 0 && cache_is_many(cache);
 }
 
 /* slab: one that found no room among the spares, or NULL. */

@@ -46,6 +46,7 @@
  * INV(spare_bound)  spares and room for more of an order give its bound
  * INV(sum)          used + free + spare + garbage == total
  * INV(out)          used + spare + garbage == out
+ * INV(many)         is_many says whether total is above slab_size
  * INV(gate)         gate == out - garbage_cap, or shut
  */
 #include <small/slab_arena.h>
@@ -96,6 +97,7 @@ struct slab_cache {
 	uint32_t lock;
 	struct rlist *garbage; /* by next_in_list.next, latest chain first */
 	ptrdiff_t gate;        /* a drop takes the lock when less is used */
+	bool is_many;          /* more than slab_size bytes are held */
 	uint32_t shut;         /* who keeps the gate shut: callbacks, a visitor,
 	                          a build without membarrier */
 	size_t out;            /* bytes neither free nor with the arena */

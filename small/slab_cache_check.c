@@ -139,6 +139,8 @@ static const char *check_sum(const struct slab_cache *cache, size_t unused)
 	    overhead != cache->overhead ||
 	    unused + garbage + cache->allocated.stats.used != total)
 		return "sum";
+	if (cache->is_many != (total > cache->slab_size))
+		return "many";
 	if (cache->allocated.stats.used + spare_bytes(cache) + garbage !=
 	    cache->out)
 		return "out";

@@ -131,6 +131,25 @@ static inline void cache_add_out(struct slab_cache *cache, size_t bytes)
 		                 __ATOMIC_RELAXED);
 }
 
+/* With the lock: `bytes` more are held; the owner's put looks at is_many. */
+static inline void cache_add_total(struct slab_cache *cache, size_t bytes)
+{
+	struct small_stats *stats = &cache->allocated.stats;
+
+	stat_add(&stats->total, bytes);
+	__atomic_store_n(&cache->is_many, stats->total > cache->slab_size,
+	                 __ATOMIC_RELAXED);
+}
+
+static inline bool cache_is_many(const struct slab_cache *cache)
+{
+#if TRACK_TSAN
+	return __atomic_load_n(&cache->is_many, __ATOMIC_RELAXED) != 0;
+#else
+	return cache->is_many;
+#endif
+}
+
 /* With the lock: one more, or one less, keeps the gate shut. */
 static inline void cache_shut(struct slab_cache *cache, bool shut)
 {

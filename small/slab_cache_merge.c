@@ -63,7 +63,7 @@ void cache_merge(struct slab_cache *cache, struct slab *slab)
 	     !rlist_empty(&cache->free[slab->order]))) {
 		set_magic(slab, magic_gone);
 		rlist_del(&slab->next_in_cache);
-		stat_sub(&cache->allocated.stats.total, arena->slab_size);
+		cache_add_total(cache, 0 - arena->slab_size);
 		slab_unmap(arena, slab);
 		return;
 	}
@@ -102,7 +102,7 @@ void cache_unmap_large(struct slab_cache *cache, struct slab *slab)
 
 	rlist_del(&slab->next_in_cache);
 	cache_add_out(cache, 0 - size);
-	stat_sub(&cache->allocated.stats.total, size);
+	cache_add_total(cache, 0 - size);
 	stat_sub(&cache->overhead, mapped - size);
 	slab_arena_unmap_large(cache->arena, slab, mapped,
 	                       large_reserved(slab));

@@ -36,17 +36,10 @@ static size_t garbage_held(const void *self)
 
 static size_t garbage_slabs(const void *self)
 {
-	const struct region *region = self;
-	const struct rlist *item;
-	struct rlist *const *next;
-	size_t count = 0;
+	struct region_stats stats;
 
-	rlist_foreach (item, &region->kept)
-		count++;
-	for (next = &region->rest; next != region->at.rest_tail;
-	     next = &(*next)->next)
-		count++;
-	return count;
+	region_stats(self, &stats);
+	return stats.slabs;
 }
 
 static void garbage_destroy(void *self)
