@@ -465,6 +465,9 @@ void mempool_relist(struct mempool *pool, struct mslab *slab)
 		slab_drained(pool, slab);
 	} else if (slab == pool->current) {
 		settle(pool, mslab_count_free(pool, slab));
+		/* One of these counts as freed since: see next_word(). */
+		slab->left--;
+		pool->current_free--;
 	} else {
 		panic_header("mempool_free");
 	}
