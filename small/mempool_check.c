@@ -73,8 +73,8 @@ static const char *check_geometry(const struct mempool *pool)
 static const char *check_cursor(const struct mempool *pool)
 {
 	const struct mslab *slab = pool->current;
-	const char *first = (const char *)slab + pool->offset;
 	size_t word = pool->current_word;
+	const char *first;
 
 	if (pool->none != 0)
 		return "cursor";
@@ -82,6 +82,7 @@ static const char *check_cursor(const struct mempool *pool)
 		return pool->word == &pool->none && pool->word_base == NULL
 		               ? NULL
 		               : "cursor";
+	first = (const char *)slab + pool->offset;
 	if (word >= pool->words ||
 	    pool->word_base != first + word * 64 * pool->objsize)
 		return "cursor";

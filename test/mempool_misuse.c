@@ -13,7 +13,8 @@
 
 static struct core core;
 static struct mempool pool, other;
-static char *object, *held[2000], *more[2000];
+static char *object, *held[9000], *more[9000];
+static size_t count; /* of held: seven slabs and a half, at any page size */
 
 static int setup(void **state)
 {
@@ -21,12 +22,14 @@ static int setup(void **state)
 	core_create(&core, 64 * MIB, 4 * MIB);
 	mempool_create(&pool, &core.cache, 64);
 	mempool_create(&other, &core.cache, 64);
-	for (size_t i = 0; i < lengthof(held); i++) {
+	count = pool.objcount * 15 / 2;
+	assert_true(count <= lengthof(held));
+	for (size_t i = 0; i < count; i++) {
 		held[i] = mempool_alloc(&pool);
 		assert_non_null(held[i]);
 		memset(held[i], 'x', 64);
 	}
-	object = held[1000];
+	object = held[pool.objcount * 4 - 16];
 	return 0;
 }
 
@@ -64,7 +67,7 @@ static void free_twice(void *ptr)
 
 static void free_all_then_again(void *ptr)
 {
-	for (size_t i = 0; i < lengthof(held); i++)
+	for (size_t i = 0; i < count; i++)
 		mempool_free(&pool, held[i]);
 	mempool_free(&pool, ptr);
 }
@@ -76,14 +79,13 @@ static void a_double_free_dies(void **state)
 	(void)state;
 	assert_dies(free_twice, object, "mempool_free: double free");
 	assert_dies(free_twice, held[0], "mempool_free: double free");
-	assert_dies(free_twice, held[lengthof(held) - 1],
-	            "mempool_free: double free");
+	assert_dies(free_twice, held[count - 1], "mempool_free: double free");
 	/* Of what was never allocated, too. */
-	fresh = held[lengthof(held) - 1] + 64;
+	fresh = held[count - 1] + 64;
 	assert_ptr_equal(slab_of(fresh), pool.current);
 	assert_dies(free_to_pool, fresh, "mempool_free: double free");
 	/* And in the empty slab that stays. */
-	assert_dies(free_all_then_again, held[lengthof(held) - 1],
+	assert_dies(free_all_then_again, held[count - 1],
 	            "mempool_free: double free");
 }
 
@@ -168,10 +170,10 @@ static void an_object_of_another_pool_dies(void **state)
 	mempool_free(&other, ptr);
 	assert_dies(free_to_pool, ptr, line);
 	/* Slabs of another order. */
-	mempool_create(&large, &core.cache, 256);
+	mempool_create(&large, &core.cache, 4096);
 	mine = mempool_alloc(&large);
 	assert_non_null(mine);
-	memset(mine, 0, 256);
+	memset(mine, 0, 4096);
 	assert_true(large.slab_order > pool.slab_order);
 	assert_dies(free_to_pool, (char *)large.current + large.offset, line);
 	mempool_free(&large, mine);
@@ -247,18 +249,18 @@ static void stale_writes_do_not_reach_the_pool(void **state)
 {
 	(void)state;
 #if !TRACK_ASAN
-	for (size_t i = 0; i < lengthof(held); i++) {
+	for (size_t i = 0; i < count; i++) {
 		mempool_free(&pool, held[i]);
 		track_undefined(held[i], 64);
 		memset(held[i], 0xa5, 64);
 		track_noaccess(held[i], 64);
 		assert_ptr_equal(mempool_check(&pool), NULL);
 	}
-	for (size_t i = 0; i < lengthof(held); i++) {
+	for (size_t i = 0; i < count; i++) {
 		held[i] = mempool_alloc(&pool);
 		memset(held[i], 'y', 64);
 	}
-	for (size_t i = 0; i < lengthof(held) * 64; i++)
+	for (size_t i = 0; i < count * 64; i++)
 		assert_int_equal(held[i / 64][i % 64], 'y');
 #endif
 }
@@ -299,7 +301,7 @@ static void the_tools_see_each_touch_of_a_free_object(void **state)
 	(void)state;
 	assert_asan_dies(read_freed, object);
 	assert_asan_dies(write_freed, object);
-	assert_asan_dies(read_unallocated, held[lengthof(held) - 1]);
+	assert_asan_dies(read_unallocated, held[count - 1]);
 	assert_asan_dies(read_after_destroy, object);
 }
 
@@ -415,7 +417,7 @@ static void check_names_what_is_wrong_among_warm_slabs(void **state)
 	size_t side;
 
 	(void)state;
-	for (size_t i = 0; i < lengthof(held); i++) {
+	for (size_t i = 0; i < count; i++) {
 		if (i % 4 == 0)
 			mempool_free(&pool, held[i]);
 	}
@@ -437,7 +439,7 @@ static void check_names_what_is_wrong_among_warm_slabs(void **state)
 static void check_finds_an_empty_slab(void **state)
 {
 	struct mslab *slab = slab_of(object), saved = *slab;
-	uint64_t *bits = slab->free, kept[8];
+	uint64_t *bits = slab->free, kept[32];
 	size_t words = (pool.objcount + 63) / 64;
 
 	(void)state;
