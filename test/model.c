@@ -374,19 +374,32 @@ static bool step_region(struct model *model, enum model_op op, size_t n,
 
 /* --- the world --- */
 
+/* What stands on the arena. */
+static void create_cache(struct world *world)
+{
+	slab_cache_create(&world->cache, &world->arena);
+	for (size_t i = 0; i < MODEL_SLABS; i++)
+		world->slabs[i] = NULL;
+	for (size_t i = 0; i < MODEL_REGIONS; i++) {
+		struct model *model = &world->models[i];
+
+		model->count = model->used = 0;
+		model->seen_alloc = model->truncates = 0;
+		model->callbacks = false;
+		memset(model->growables, 0, sizeof(model->growables));
+		memset(model->svp_live, 0, sizeof(model->svp_live));
+		memset(&model->region, 0xff, sizeof(model->region));
+		region_create(&model->region, &world->cache);
+	}
+}
+
 void world_create(struct world *world, size_t total, size_t slab_size)
 {
 	memset(world, 0xff, sizeof(*world));
 	quota_init(&world->quota, total);
 	need(slab_arena_create(&world->arena, &world->quota, 0, slab_size,
 	                       SLAB_ARENA_PRIVATE) == 0);
-	slab_cache_create(&world->cache, &world->arena);
-	memset(world->slabs, 0, sizeof(world->slabs));
-	for (size_t i = 0; i < MODEL_REGIONS; i++) {
-		memset(&world->models[i], 0, sizeof(world->models[i]));
-		memset(&world->models[i].region, 0xff, sizeof(struct region));
-		region_create(&world->models[i].region, &world->cache);
-	}
+	create_cache(world);
 }
 
 static void slab_put_checked(struct world *world, size_t which)
@@ -492,7 +505,7 @@ void world_verify(struct world *world)
 	}
 }
 
-void world_destroy(struct world *world)
+static void destroy_cache(struct world *world)
 {
 	world_verify(world);
 	for (size_t i = 0; i < MODEL_REGIONS; i++) {
@@ -503,6 +516,18 @@ void world_destroy(struct world *world)
 		slab_put_checked(world, i);
 	world_check(world);
 	slab_cache_destroy(&world->cache);
+}
+
+void world_restart(struct world *world)
+{
+	destroy_cache(world);
+	need(quota_used(&world->quota) == world->arena.idle);
+	create_cache(world);
+}
+
+void world_destroy(struct world *world)
+{
+	destroy_cache(world);
 	slab_arena_destroy(&world->arena);
 	need(quota_used(&world->quota) == 0);
 }

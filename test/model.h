@@ -89,6 +89,8 @@ bool world_step(struct world *world, enum model_op op, size_t who, size_t n,
 void world_check(struct world *world);
 /* Every byte that must have been kept. */
 void world_verify(struct world *world);
+/* Puts all back and starts again on the same arena, with an empty one. */
+void world_restart(struct world *world);
 /* Puts all back; the quota must be at zero. */
 void world_destroy(struct world *world);
 
