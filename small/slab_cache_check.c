@@ -24,10 +24,17 @@ static size_t spare_bytes(const struct slab_cache *cache)
 	return bytes;
 }
 
+/* a - b; 0 where another thread reads two numbers of different moments. */
+static size_t minus(size_t a, size_t b)
+{
+	return a > b ? a - b : 0;
+}
+
 size_t slab_cache_garbage(const struct slab_cache *cache)
 {
-	return stat_load(&cache->out) -
-	       stat_load(&cache->allocated.stats.used) - spare_bytes(cache);
+	return minus(stat_load(&cache->out),
+	             stat_load(&cache->allocated.stats.used) +
+	                     spare_bytes(cache));
 }
 
 void slab_cache_stats(const struct slab_cache *cache,
@@ -37,7 +44,7 @@ void slab_cache_stats(const struct slab_cache *cache,
 	stats->garbage = slab_cache_garbage(cache);
 	stats->overhead = stat_load(&cache->overhead);
 	stats->total = stat_load(&cache->allocated.stats.total);
-	stats->free = stats->total - stats->used - stats->garbage;
+	stats->free = minus(stats->total, stats->used + stats->garbage);
 	stats->total += stats->overhead;
 }
 
