@@ -11,8 +11,7 @@ enum {
 	PHASES_MAX = 8,
 	REGIONS_MAX = 100,
 	STRATEGIES_MAX = 12,
-	LOG_LOADS = 1024, /* requests of the log-uniform load, a power of two */
-	CHUNK = 100,      /* requests between two looks at the clock */
+	CHUNK = 100, /* requests between two looks at the clock */
 	PAYLOAD_LOG = -1,
 };
 
@@ -44,12 +43,20 @@ struct result {
 	long faults; /* of the last bare pass */
 };
 
+/* A strategy in a course. Its arena lives through all rounds, so that all but
+ * the first find warm memory, as requests of a server do. */
+struct arm {
+	const struct strategy *strategy;
+	struct stage stage;
+	struct result results[PHASES_MAX];
+};
+
 /* One walk of an arm through the phases. */
 struct trial {
 	const struct strategy *strategy;
 	size_t regions;
 	void *selves[REGIONS_MAX];
-	struct stage stage;
+	struct stage *stage;
 };
 
 enum pass {
@@ -61,17 +68,20 @@ enum pass {
 static uint32_t phase_sizes[LOG_LOADS][REQUEST_PIECES];
 static uint32_t *samples;
 
-static int trial_open(struct trial *t, const struct strategy *s, size_t regions)
+/* With a cache of its own, which starts empty. */
+static int trial_open(struct trial *t, struct arm *arm, size_t regions)
 {
+	const struct strategy *s = arm->strategy;
+
 	t->strategy = s;
 	t->regions = regions;
-	stage_open(&t->stage, STAGE_SLAB);
+	t->stage = &arm->stage;
+	slab_cache_destroy(&t->stage->cache);
+	slab_cache_create(&t->stage->cache, &t->stage->arena);
 	for (size_t i = 0; i < regions; i++) {
-		t->selves[i] = s->create(s, &t->stage.cache);
-		if (t->selves[i] == NULL) {
-			stage_close(&t->stage);
+		t->selves[i] = s->create(s, &t->stage->cache);
+		if (t->selves[i] == NULL)
 			return -1;
-		}
 	}
 	return 0;
 }
@@ -80,15 +90,6 @@ static void trial_close(struct trial *t)
 {
 	for (size_t i = 0; i < t->regions; i++)
 		t->strategy->destroy(t->selves[i]);
-	stage_close(&t->stage);
-}
-
-/* Log-uniform in 16 bytes .. 1 MiB: a uniform power, then uniform in it. */
-static uint32_t log_size(uint64_t *state)
-{
-	size_t from = (size_t)1 << perf_uniform(state, 4, 19);
-
-	return (uint32_t)perf_uniform(state, from, 2 * from);
 }
 
 /* Fills the sizes of a phase; *peak is the largest request in bytes. */
@@ -103,10 +104,11 @@ static struct load load_make(int payload, size_t *peak)
 		uint32_t *s = phase_sizes[i];
 		size_t sum = 0;
 
-		load_fill(s, (uint32_t)payload);
+		if (payload == PAYLOAD_LOG)
+			load_fill_log(s, &state);
+		else
+			load_fill(s, (uint32_t)payload);
 		for (size_t j = 0; j < REQUEST_PIECES; j++) {
-			if (payload == PAYLOAD_LOG)
-				s[j] = log_size(&state);
 			sum += s[j];
 		}
 		if (sum > *peak)
@@ -120,8 +122,8 @@ static size_t max_requests(const struct strategy *s, const struct load *load)
 	/* Its slabs grow with the requests: more would take hours. */
 	if (s == &strategy_zero_all)
 		return phase_requests / 10;
-	/* A request of this load takes up to megabytes. */
-	if (load->count > 1 && perf.level != PERF_FULL)
+	/* A request of this load is megabytes, some 20 us by malloc. */
+	if (load->count > 1 && !s->has_cache && perf.level != PERF_FULL)
 		return phase_requests / 10;
 	return phase_requests;
 }
@@ -165,8 +167,8 @@ static void result_memory(struct result *r, const struct trial *t)
 		if (held > r->held_max)
 			r->held_max = held;
 	}
-	r->garbage = stage_garbage(&t->stage);
-	r->quota = quota_used(&t->stage.quota);
+	r->garbage = stage_garbage(t->stage);
+	r->quota = quota_used(&t->stage->quota);
 	r->rss = perf_rss_kib();
 }
 
@@ -195,25 +197,23 @@ static void result_take(struct result *r, const struct trial *t, enum pass pass,
 }
 
 /* All phases once, from an empty start. */
-static void course_walk(const struct course *c, const struct strategy *s,
-                        size_t regions, enum pass pass,
-                        struct result results[PHASES_MAX])
+static void course_walk(const struct course *c, struct arm *arm, size_t regions,
+                        enum pass pass)
 {
 	struct trial t;
 
-	if (trial_open(&t, s, regions) != 0)
+	if (trial_open(&t, arm, regions) != 0)
 		return;
 	for (size_t i = 0; i < c->phases; i++) {
 		size_t peak, done;
 		struct load load = load_make(c->payload[i], &peak);
+		long faults = perf_faults();
 		uint64_t ns;
-		long faults;
 
-		faults = perf_faults();
 		done = phase_run(&t, &load, pass, &ns);
 		if (pass == PASS_BARE)
-			results[i].faults = perf_faults() - faults;
-		result_take(&results[i], &t, pass, done, ns);
+			arm->results[i].faults = perf_faults() - faults;
+		result_take(&arm->results[i], &t, pass, done, ns);
 	}
 	trial_close(&t);
 }
@@ -257,31 +257,40 @@ static bool is_too_slow(const struct course *c, size_t regions, enum pass pass,
 	       (c != courses && perf.level != PERF_FULL);
 }
 
+static void course_round(const struct course *c, struct arm *arms, size_t count,
+                         size_t regions, size_t round)
+{
+	enum pass pass = round < perf.rounds    ? PASS_BARE
+	                 : round == perf.rounds ? PASS_TIMED
+	                                        : PASS_PIECES;
+
+	for (size_t i = 0; i < count; i++) {
+		bool is_slow = arms[i].strategy == &strategy_zero_all;
+
+		if (!is_slow || !is_too_slow(c, regions, pass, round))
+			course_walk(c, &arms[i], regions, pass);
+	}
+}
+
 static void course_compare(const struct course *c, size_t regions)
 {
-	static struct result results[STRATEGIES_MAX][PHASES_MAX];
+	static struct arm arms[STRATEGIES_MAX];
+	size_t count = 0;
 
-	memset(results, 0, sizeof(results));
-	for (size_t round = 0; round < perf.rounds + 2; round++) {
-		enum pass pass = round < perf.rounds    ? PASS_BARE
-		                 : round == perf.rounds ? PASS_TIMED
-		                                        : PASS_PIECES;
-
-		for (size_t i = 0; strategies[i] != NULL; i++) {
-			bool is_slow = strategies[i] == &strategy_zero_all;
-
-			if (is_slow && is_too_slow(c, regions, pass, round))
-				continue;
-			course_walk(c, strategies[i], regions, pass,
-			            results[i]);
-		}
+	memset(arms, 0, sizeof(arms));
+	for (; strategies[count] != NULL; count++) {
+		arms[count].strategy = strategies[count];
+		stage_open(&arms[count].stage, STAGE_SLAB);
 	}
-	for (size_t i = 0; strategies[i] != NULL; i++) {
+	for (size_t round = 0; round < perf.rounds + 2; round++)
+		course_round(c, arms, count, regions, round);
+	for (size_t i = 0; i < count; i++) {
 		for (size_t k = 0; k < c->phases; k++) {
-			if (results[i][k].rounds > 0)
-				result_print(c, strategies[i], regions, k,
-				             &results[i][k]);
+			if (arms[i].results[k].rounds > 0)
+				result_print(c, arms[i].strategy, regions, k,
+				             &arms[i].results[k]);
 		}
+		stage_close(&arms[i].stage);
 	}
 }
 

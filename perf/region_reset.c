@@ -119,7 +119,7 @@ static void arm_fill(struct perf_arm *arm, struct reset_arm *r,
 	arm->ops = r->slabs >= 1000 ? 3 : r->slabs >= 100 ? 30 : 200;
 	if (r->piece == PIECE_OVER)
 		arm->ops = r->slabs >= 100 ? 1 : 10;
-	arm->count = r->slabs >= FRESH_SLABS ? 1 : 5;
+	arm->count = r->slabs >= FRESH_SLABS ? 1 : r->slabs >= 100 ? 5 : 50;
 	arm->is_fresh = r->slabs >= FRESH_SLABS;
 	if (arm->is_fresh)
 		arm->ops = 1;

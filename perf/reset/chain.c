@@ -47,7 +47,6 @@ void *chain_add(struct chain *chain, size_t size)
 		return NULL;
 	added = (struct chain_slab *)slab;
 	added->used = 0;
-	added->room = slab->size - sizeof(*added);
 	rlist_add_entry(&chain->slabs, added, slab.next_in_list);
 	chain->held += slab->size;
 	chain->count++;

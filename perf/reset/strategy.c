@@ -70,3 +70,17 @@ void load_fill(uint32_t sizes[REQUEST_PIECES], uint32_t payload)
 		sizes[2 + 2 * k] = small[k];
 	}
 }
+
+/* Log-uniform in 16 bytes .. 1 MiB: a uniform power, then uniform in it. */
+static uint32_t log_size(uint64_t *state)
+{
+	size_t from = (size_t)1 << perf_uniform(state, 4, 19);
+
+	return (uint32_t)perf_uniform(state, from, 2 * from);
+}
+
+void load_fill_log(uint32_t sizes[REQUEST_PIECES], uint64_t *state)
+{
+	for (size_t i = 0; i < REQUEST_PIECES; i++)
+		sizes[i] = log_size(state);
+}

@@ -18,6 +18,8 @@
 enum {
 	/* Pieces of one request: see R3 in README.md. */
 	REQUEST_PIECES = 7,
+	/* Requests of a load with random sizes, a power of two. */
+	LOG_LOADS = 1024,
 };
 
 /* Piece sizes of `count` requests, a power of two; they come round. */
@@ -57,6 +59,8 @@ struct strategy {
 
 /* The request of R3: 200, then three times the payload and a small piece. */
 void load_fill(uint32_t sizes[REQUEST_PIECES], uint32_t payload);
+/* Pieces of 16 bytes .. 1 MiB, log-uniform. */
+void load_fill_log(uint32_t sizes[REQUEST_PIECES], uint64_t *state);
 
 extern const struct strategy strategy_keep_head;
 extern const struct strategy strategy_zero_all;

@@ -12,7 +12,7 @@ static void *slow(struct chain *chain, size_t size)
 		struct chain_slab *tail = rlist_last_entry(
 			&chain->slabs, struct chain_slab, slab.next_in_list);
 
-		if (tail->used == 0 && tail->room >= size) {
+		if (tail->used == 0 && chain_room(tail) >= size) {
 			rlist_move_entry(&chain->slabs, tail,
 			                 slab.next_in_list);
 			return chain_take(chain, tail, size);

@@ -13,7 +13,7 @@ static void *slow(struct chain *chain, size_t size)
 
 		if (tail->used != 0)
 			break;
-		if (tail->room >= size) {
+		if (chain_room(tail) >= size) {
 			rlist_move_entry(&chain->slabs, tail,
 			                 slab.next_in_list);
 			return chain_take(chain, tail, size);
