@@ -123,8 +123,38 @@ void *region_aligned_alloc_slow(struct region *region, size_t size,
 	return ptr;
 }
 
+/* The common move, from one kept slab to the next: the same as make_room()
+ * and region_aligned_alloc_slow() do, in a third of the instructions. */
+static void *alloc_in_next(struct region *region, size_t size)
+{
+	struct region_cursor *at = &region->at;
+	struct rslab *cur = at->cur, *next;
+	char *ptr;
+
+	if (cur == NULL || !rslab_is_kept(cur) ||
+	    cur->slab.next_in_list.next == &region->kept)
+		return NULL;
+	next = rslab_of(cur->slab.next_in_list.next);
+	if (next->slab.size - sizeof(*next) < size)
+		return NULL;
+	ptr = (char *)(next + 1);
+	cur->used_before = (uintptr_t)(cur + 1) - at->base;
+	next->prev = cur;
+	at->base += (uintptr_t)ptr - (uintptr_t)at->pos;
+	at->cur = next;
+	at->pos = ptr + size;
+	at->stop = (char *)next + next->slab.size;
+	return ptr;
+}
+
 void *region_alloc_slow(struct region *region, size_t size)
 {
+	void *ptr = NULL;
+
+	if (!region_is_shut(region))
+		ptr = alloc_in_next(region, size);
+	if (small_likely(ptr != NULL))
+		return ptr;
 	return region_aligned_alloc_slow(region, size, 1);
 }
 
