@@ -19,8 +19,8 @@
  * take, so that a thread whose charge is about to be refused (a visitor) can
  * sort the garbage of every cache on the arena and give whole slabs back, also
  * when the owner sleeps. What it can not reach of a cache: the spares (at most
- * a quarter of an arena slab, and one whole slab), what regions retain, and
- * free pieces of arena slabs of which another piece is in use.
+ * a quarter of an arena slab and half a MiB), what regions retain, and free
+ * pieces of arena slabs of which another piece is in use.
  *
  * A drop is the one thing that the owner does to the locked side without the
  * lock: it says busy, looks at the gate, puts its chain before `garbage`, and

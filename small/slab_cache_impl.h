@@ -93,14 +93,16 @@ static inline uint8_t spare_index(const struct slab_cache *cache, uint8_t order)
 	return (uint8_t)(cache->order0_size_lb - 1 + order);
 }
 
-/* Spares of an order: a quarter of an arena slab in sum, one whole apart. */
+/* Spares of an order: half of the default cap in sum, so that they alone keep
+ * no reset from its short way. */
 static inline uint32_t spare_bound(const struct slab_cache *cache,
                                    uint8_t order)
 {
-	size_t room = cache->slab_size / 16 / (cache->order0_size << order);
+	size_t room, most = cache->slab_size / 16;
 
-	if (order == cache->order_max)
-		return 1;
+	if (most > SLAB_CACHE_GARBAGE_CAP / 8)
+		most = SLAB_CACHE_GARBAGE_CAP / 8;
+	room = most / (cache->order0_size << order);
 	return room < SLAB_CACHE_SPARE_MAX ? (uint32_t)room
 	                                   : SLAB_CACHE_SPARE_MAX;
 }

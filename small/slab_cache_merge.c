@@ -28,14 +28,6 @@ static struct slab *buddy_of(const struct slab_cache *cache,
 	                       (cache->order0_size << slab->order));
 }
 
-/* The owner's word, which a visitor may read a moment late. */
-static bool has_whole_spare(const struct slab_cache *cache)
-{
-	return __atomic_load_n(
-		       &cache->spare[spare_index(cache, cache->order_max)],
-		       __ATOMIC_RELAXED) != NULL;
-}
-
 void cache_merge(struct slab_cache *cache, struct slab *slab)
 {
 	struct slab_arena *arena = cache->arena;
@@ -59,8 +51,7 @@ void cache_merge(struct slab_cache *cache, struct slab *slab)
 		slab->size *= 2;
 	}
 	if (slab->order == cache->order_max &&
-	    (has_whole_spare(cache) ||
-	     !rlist_empty(&cache->free[slab->order]))) {
+	    !rlist_empty(&cache->free[slab->order])) {
 		set_magic(slab, magic_gone);
 		rlist_del(&slab->next_in_cache);
 		cache_add_total(cache, 0 - arena->slab_size);
