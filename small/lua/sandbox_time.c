@@ -193,6 +193,8 @@ void sb_end_limits(struct sandbox *sb)
  * above half of the limit each 1/32 of it makes the collector due at once;
  * LUA_GCRESTART moves its threshold there and does nothing else.
  */
+#define SB_PRESSED_STEPMUL 1000
+
 size_t sb_mark(void *arg, size_t used)
 {
 	struct sandbox *sb = (struct sandbox *)arg;
@@ -200,6 +202,7 @@ size_t sb_mark(void *arg, size_t used)
 
 	if (sb->L == NULL || limit == 0)
 		return SIZE_MAX;
+	lua_gc(sb->L, LUA_GCSETSTEPMUL, SB_PRESSED_STEPMUL);
 	lua_gc(sb->L, LUA_GCRESTART, 0);
 	return used < limit / 4 * 3 ? used + limit / 32 : used;
 }

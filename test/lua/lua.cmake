@@ -17,7 +17,4 @@ endfunction()
 
 small_add_lua_test(sandbox)
 small_add_lua_test(oom)
-if(5.4 IN_LIST SMALL_LUA_FOUND)
-	small_add_test(lua5.4_hostile SOURCE lua/hostile.c
-		LIBS small_lua5.4_test LABELS threads)
-endif()
+small_add_lua_test(hostile LABELS threads)
