@@ -51,6 +51,11 @@ static __attribute__((noinline)) void luamem_cross(struct luamem *m)
 		m->peak = used;
 	if (used > m->mark)
 		m->mark = m->on_mark(m->mark_arg, used);
+	/* above the mark each call is looked at, until use is below it */
+	if (used > m->mark)
+		m->slow |= LUAMEM_SLOW_MARK;
+	else
+		m->slow &= ~(unsigned)LUAMEM_SLOW_MARK;
 	luamem_set_line(m, used);
 }
 
@@ -194,6 +199,8 @@ luamem_alloc_slow(struct luamem *m, void *ptr, size_t osize, size_t nsize)
 			luamem_granted(m, ptr, osize, nsize);
 	}
 	luamem_count(m, osize, nsize);
+	if ((m->slow & LUAMEM_SLOW_MARK) && nsize != osize)
+		luamem_cross(m);
 	if (m->slow & LUAMEM_SLOW_PRESSURE)
 		luamem_pressure(m);
 	return to;
@@ -245,6 +252,7 @@ void luamem_set_mark(struct luamem *m, size_t mark, luamem_mark_f cb, void *arg)
 	m->mark = cb != NULL ? mark : SIZE_MAX;
 	m->on_mark = cb;
 	m->mark_arg = arg;
+	m->slow &= ~(unsigned)LUAMEM_SLOW_MARK;
 	luamem_set_line(m, luamem_used(m));
 }
 

@@ -99,8 +99,8 @@ struct luamem_stats {
  */
 typedef void (*luamem_pressure_f)(void *arg, ptrdiff_t delta);
 
-/* Called by each growth that leaves used above the mark; same conditions.
- * Returns the next mark. See luamem_set_mark(). */
+/* Called by each change that leaves used above the mark; same conditions.
+ * Returns the next mark; one below used calls again at once. */
 typedef size_t (*luamem_mark_f)(void *arg, size_t used);
 
 /* Called after each refusal is counted, before it is answered; same

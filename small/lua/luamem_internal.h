@@ -12,12 +12,13 @@
 
 /* Why a call has to take the general way. */
 enum {
-	LUAMEM_SLOW_MODE = 1,     /* not managed */
-	LUAMEM_SLOW_WANT = 2,     /* the last refusal may yet be recovered */
-	LUAMEM_SLOW_SECTION = 4,  /* inside an infallible section */
-	LUAMEM_SLOW_PRESSURE = 8, /* somebody wants to hear of changes */
-	LUAMEM_SLOW_DENY = 16,    /* each growth fails and is not counted */
-	LUAMEM_SLOW_OVERFLOW = 32 /* there are two pieces */
+	LUAMEM_SLOW_MODE = 1,      /* not managed */
+	LUAMEM_SLOW_WANT = 2,      /* the last refusal may yet be recovered */
+	LUAMEM_SLOW_SECTION = 4,   /* inside an infallible section */
+	LUAMEM_SLOW_PRESSURE = 8,  /* somebody wants to hear of changes */
+	LUAMEM_SLOW_DENY = 16,     /* each growth fails and is not counted */
+	LUAMEM_SLOW_OVERFLOW = 32, /* there are two pieces */
+	LUAMEM_SLOW_MARK = 64      /* used is above the mark */
 };
 
 /* Large enough that a callback a batch costs nothing beside the allocations

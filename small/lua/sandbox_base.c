@@ -163,7 +163,7 @@ static lua_Integer sb_rep_count(lua_State *L)
 #if SB_JIT
 	lua_Number n = luaL_checknumber(L, 2);
 
-	return n > INT_MIN && n < INT_MAX ? (lua_Integer)n : INT_MIN;
+	return n >= INT_MIN && n <= INT_MAX ? (lua_Integer)n : INT_MIN;
 #elif SB_51
 	return (int)luaL_checkinteger(L, 2);
 #else

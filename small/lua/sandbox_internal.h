@@ -66,6 +66,7 @@ struct sandbox {
 	int verdict;        /* enum sandbox_rc, valid with SB_STOP_VERDICT */
 	bool hooked;        /* the main thread's hook may be set */
 	size_t felt;        /* luamem_felt() at the start of the call */
+	size_t pressed_at;  /* used, when the collector was last made due */
 	uint64_t left;      /* instructions, when limited */
 	uint64_t timeout_ns, instructions;
 	uint64_t calls;

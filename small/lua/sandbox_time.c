@@ -190,21 +190,28 @@ void sb_end_limits(struct sandbox *sb)
 /*
  * 5.1 and LuaJIT do not collect when memory is out, and by default start a
  * cycle when the heap has doubled, which a limit may not leave room for. So
- * above half of the limit each 1/32 of it makes the collector due at once;
- * LUA_GCRESTART moves its threshold there and does nothing else.
+ * above 5/8 of the limit each 1/64 of it makes the collector due at once:
+ * LUA_GCRESTART moves its threshold there and does nothing else. The step
+ * multiplier lets a cycle end within a tenth of the heap.
  */
 #define SB_PRESSED_STEPMUL 1000
+
+static size_t sb_soft_mark(const struct sandbox *sb)
+{
+	return sb->mem.limit / 8 * 5;
+}
 
 size_t sb_mark(void *arg, size_t used)
 {
 	struct sandbox *sb = (struct sandbox *)arg;
-	size_t limit = sb->mem.limit;
+	size_t step = sb->mem.limit / 64;
 
-	if (sb->L == NULL || limit == 0)
-		return SIZE_MAX;
-	lua_gc(sb->L, LUA_GCSETSTEPMUL, SB_PRESSED_STEPMUL);
-	lua_gc(sb->L, LUA_GCRESTART, 0);
-	return used < limit / 4 * 3 ? used + limit / 32 : used;
+	if (used < sb->pressed_at || used - sb->pressed_at >= step) {
+		sb->pressed_at = used;
+		lua_gc(sb->L, LUA_GCSETSTEPMUL, SB_PRESSED_STEPMUL);
+		lua_gc(sb->L, LUA_GCRESTART, 0);
+	}
+	return sb_soft_mark(sb);
 }
 
 void sb_set_mark(struct sandbox *sb)
@@ -212,5 +219,5 @@ void sb_set_mark(struct sandbox *sb)
 	if (SB_EMERGENCY_GC || sb->mem.limit == 0)
 		luamem_set_mark(&sb->mem, SIZE_MAX, NULL, NULL);
 	else
-		luamem_set_mark(&sb->mem, sb->mem.limit / 2, sb_mark, sb);
+		luamem_set_mark(&sb->mem, sb_soft_mark(sb), sb_mark, sb);
 }

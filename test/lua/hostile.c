@@ -146,10 +146,8 @@ static void each_spinning_script_is_ended_by_count(void **state)
 	box_open(&box, (struct sandbox_opts){.limit = 64 * BOX_MIB});
 	box_expect(&box, prelude, SANDBOX_OK);
 	for (size_t i = 0; i < lengthof(spinning); i++) {
-		if (strstr(spinning[i], "table.sort(t)") != NULL ||
-		    strstr(spinning[i], " table.move") != NULL ||
-		    strstr(spinning[i], "__len") != NULL)
-			continue; /* loops in C: no instructions */
+		if (spinning[i][0] == ' ')
+			continue;
 		assert_int_equal(sandbox_set_instructions(box.sb, 300000),
 		                 SANDBOX_OK);
 		time_of(&box, spinning[i], SANDBOX_INSTRUCTIONS);
@@ -243,7 +241,7 @@ static void disguised_memory_errors_are_memory(void **state)
 		"local s = 'return {' .. ('{},'):rep(90000) .. '}' "
 		"while true do load(s) end",
 		"local t = {} for i = 1, 1e9 do t[i] = ('y'):rep(1000) .. i "
-	        "end",
+		"end",
 		"local ok, e = pcall(function() local t = {} "
 		"while true do t[#t + 1] = {} end end) error('other')",
 		"xpcall(function() local s = ('x'):rep(1000) "
@@ -258,7 +256,7 @@ static void disguised_memory_errors_are_memory(void **state)
 		"local s = ('x'):rep(1e5) while true do "
 		"pcall(string.gsub, s, '.', ('abc'):rep(1000)) end",
 		"local s = 'x' while true do s = s .. s end",
-		"return ('x'):rep(2^31 - 1)",
+		"return ('x'):rep(1e9)",
 	};
 	struct box box;
 

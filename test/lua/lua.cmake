@@ -18,3 +18,24 @@ endfunction()
 small_add_lua_test(sandbox)
 small_add_lua_test(oom)
 small_add_lua_test(hostile LABELS threads)
+
+# small_add_command_test(script): test/lua/script COMMAND STOCK for each Lua
+# whose command is built and whose stock interpreter is there.
+function(small_add_command_test script)
+	foreach(version IN LISTS SMALL_LUA_FOUND)
+		find_program(SMALL_STOCK${version} lua${version})
+		if(NOT TARGET small-lua${version} OR
+		   NOT SMALL_STOCK${version})
+			continue()
+		endif()
+		add_test(NAME lua${version}_${script} COMMAND
+			${PROJECT_SOURCE_DIR}/test/lua/${script}
+			$<TARGET_FILE:small-lua${version}>
+			${SMALL_STOCK${version}})
+		set_tests_properties(lua${version}_${script} PROPERTIES
+			LABELS nomemcheck)
+	endforeach()
+endfunction()
+
+small_add_command_test(command.sh)
+small_add_command_test(programs.sh)
