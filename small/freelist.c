@@ -13,7 +13,7 @@
  * (n - 1) / n of the piece, reached when every n-th granule is in use: no
  * allocator that does not move blocks has a better bound than that order.
  */
-#include <small/freelist_impl.h>
+#include <small/freelist_index.h>
 
 /* The offset in granules of a pointer; more than any piece has when it is
  * misaligned, as the bits below a granule come to the top. */
@@ -44,15 +44,57 @@ static inline void *count_used(struct freelist *f, void *ptr, size_t size)
 	return ptr;
 }
 
+/* A small block from its exact list or the bump run, or NIL. */
+static inline uint32_t get_at_hand(struct freelist *f, size_t n)
+{
+	uint32_t g, size = (uint32_t)n;
+
+	if (n <= CLASS_EXACT && f->heads[n - 1] != NIL) {
+		g = f->heads[n - 1];
+		index_remove(f, g, size);
+		return g;
+	}
+	if (n > bump_granules(f))
+		return NIL;
+	g = f->bump;
+	f->bump += size;
+	return g;
+}
+
+/* n granules, none of which wait; NIL when refused. */
+static inline uint32_t get_merged(struct freelist *f, size_t n)
+{
+	uint32_t g = NIL;
+
+	if (n <= QUICK_MAX && !f->is_squeezed)
+		g = get_at_hand(f, n);
+	return g != NIL ? g : freelist_get(f, n);
+}
+
+/* n granules. */
+static inline uint32_t get(struct freelist *f, size_t n)
+{
+	uint32_t g;
+
+	if (n > f->quick_max || f->quick[n] == NIL)
+		return get_merged(f, n);
+	g = f->quick[n];
+	if (small_unlikely(g >= f->low))
+		freelist_bad_link();
+	f->quick[n] = meta_get(&node_at(f, g)->next);
+	f->defer_room += (int64_t)n;
+	return g;
+}
+
 static __attribute__((noinline)) void *alloc_slow(struct freelist *f,
                                                   size_t size)
 {
 	uint32_t g;
 	void *ptr;
 
-	if (size == 0)
+	if (small_unlikely(size == 0))
 		return NULL;
-	g = freelist_get(f, granules_of(f, size));
+	g = get_merged(f, granules_of(f, size));
 	if (small_unlikely(g == NIL)) {
 		f->refused++;
 		return NULL;
@@ -99,8 +141,9 @@ void *freelist_alloc(struct freelist *f, size_t size)
 	return alloc_slow(f, size);
 }
 
-static __attribute__((noinline)) void free_slow(struct freelist *f, void *ptr,
-                                                size_t size)
+/* Something is odd: aborts, unless it was chance. */
+static __attribute__((noinline)) void free_odd(struct freelist *f, void *ptr,
+                                               size_t size)
 {
 	uint32_t g;
 
@@ -112,22 +155,45 @@ static __attribute__((noinline)) void free_slow(struct freelist *f, void *ptr,
 	freelist_put(f, g, (uint32_t)granules_of(f, size));
 }
 
+static __attribute__((noinline)) void free_slow(struct freelist *f, void *ptr,
+                                                size_t size)
+{
+	size_t g = rotate((uintptr_t)ptr - (uintptr_t)f, f->shift);
+	size_t n = granules_of(f, size);
+
+	if (small_unlikely(!is_sound(f, g, n) || size == 0)) {
+		free_odd(f, ptr, size);
+		return;
+	}
+	f->peak_room += (int64_t)size;
+	track_noaccess(ptr, size);
+	if (can_wait(f) && n <= f->quick_max)
+		freelist_put(f, (uint32_t)g, (uint32_t)n);
+	else
+		index_merge(f, (uint32_t)g, (uint32_t)n, bit_test(f, g - 1),
+		            bit_test(f, g + n));
+}
+
 /* Lets a block of n granules wait. */
 static inline void push(struct freelist *f, void *ptr, size_t n, size_t size,
                         unsigned shift)
 {
 	size_t g = rotate((uintptr_t)ptr - (uintptr_t)f, shift);
 	struct node *node = ptr;
+	uint32_t next;
 
-	if (small_unlikely(g >= f->low ||
+	/* Near the end, and with a stamp, a closer look. */
+	if (small_unlikely(g >= f->safe ||
 	                   meta_peek(&node->stamp) == stamp_of(f))) {
 		free_slow(f, ptr, size);
 		return;
 	}
 	track_noaccess(ptr, size);
-	meta_put(&node->next, f->quick[n]);
+	/* In this order two stores are not made one by way of three. */
 	meta_put(&node->stamp, stamp_of(f));
+	next = f->quick[n];
 	f->quick[n] = (uint32_t)g;
+	meta_put(&node->next, next);
 	f->peak_room += (int64_t)size;
 	f->defer_room -= (int64_t)n;
 	if (small_unlikely(f->defer_room < 0))
@@ -208,11 +274,11 @@ static void *grow(struct freelist *f, void *ptr, size_t old_size, size_t size)
 	if (want == SIZE_MAX)
 		return refuse(f, FREELIST_SYSTEM);
 	if (want > f->lim ||
-	    (f->squeezed && granules_in_use(f) + (want - n) > f->lim))
+	    (f->is_squeezed && granules_in_use(f) + (want - n) > f->lim))
 		return refuse(f, FREELIST_LIMIT);
 	to = grow_here(f, g, (uint32_t)n, (uint32_t)want, old_size, false);
 	if (to == NIL) {
-		to = freelist_get(f, want);
+		to = get(f, want);
 		if (to != NIL)
 			return copy(f, ptr, old_size, size, to);
 		/* All that waited is merged now: look again. */
@@ -238,7 +304,12 @@ void *freelist_realloc(struct freelist *f, void *ptr, size_t old_size,
 		freelist_free(f, ptr, old_size);
 		return NULL;
 	}
-	freelist_guard(f, ptr, old_size, "freelist_realloc");
+	if (small_unlikely(
+		    !is_sound(f,
+	                      rotate((uintptr_t)ptr - (uintptr_t)f, f->shift),
+	                      granules_of(f, old_size)) ||
+		    old_size == 0))
+		freelist_guard(f, ptr, old_size, "freelist_realloc");
 	if (new_size <= old_size)
 		return shrink(f, ptr, old_size, new_size);
 	return grow(f, ptr, old_size, new_size);

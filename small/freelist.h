@@ -67,7 +67,7 @@
 #define FREELIST_GRANULES_MAX ((size_t)0xfff00000)
 /* The smallest buffer, aligned to 16, that serves one allocation of 1 byte;
  * as a limit of a piece of a region, likewise. */
-#define FREELIST_SIZE_MIN 512
+#define FREELIST_SIZE_MIN 640
 /* Bounds of the steps above. */
 #define FREELIST_STEPS_FREE  16
 #define FREELIST_STEPS_ALLOC 48

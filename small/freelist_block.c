@@ -8,7 +8,7 @@
  * and large ones meet as seldom as may be. What waits is merged before
  * anything is refused, and the last search of the index is exhaustive.
  */
-#include <small/freelist_impl.h>
+#include <small/freelist_index.h>
 
 /* Fresh granules that the bump run takes at once: one word of the bitmap. */
 #define BUMP_FRESH 64
@@ -23,16 +23,14 @@ static uint32_t tail_size(const struct freelist *f, size_t n)
 
 	if (!bit_test(f, f->low - 1))
 		return 0;
-	m = freelist_size_before(f, (uint32_t)f->low);
+	m = size_before(f, (uint32_t)f->low);
 	return f->low + n > (size_t)f->cover + m ? 0 : m;
 }
 
 /* Takes the block of m granules that ends at low out of the index. */
 static void take_tail(struct freelist *f, uint32_t low, uint32_t m)
 {
-	freelist_unlink(f, low - m, m);
-	bit_clear(f, low - m);
-	bit_clear(f, low - 1);
+	index_remove(f, low - m, m);
 }
 
 /* n granules at the end of what is touched. */
@@ -43,8 +41,7 @@ static uint32_t get_fresh(struct freelist *f, size_t n)
 	if (m >= n) {
 		take_tail(f, (uint32_t)f->low, m);
 		if (m > n)
-			freelist_insert(f, (uint32_t)f->low - m,
-			                m - (uint32_t)n);
+			index_insert(f, (uint32_t)f->low - m, m - (uint32_t)n);
 		return (uint32_t)(f->low - n);
 	}
 	g = freelist_fresh(f, n - m);
@@ -94,28 +91,6 @@ static uint32_t cut_bump(struct freelist *f, uint32_t n)
 	return g;
 }
 
-static uint32_t get_small(struct freelist *f, uint32_t n)
-{
-	uint32_t g, m;
-
-	if (n <= CLASS_EXACT && f->heads[n - 1] != NIL)
-		return freelist_take(f, n, false, &m);
-	if (bump_granules(f) >= n)
-		return cut_bump(f, n);
-	g = freelist_take(f, n, false, &m);
-	if (g != NIL) {
-		freelist_return_bump(f);
-		if (m > n) {
-			f->bump = g + n;
-			f->bump_end = g + m;
-		}
-		return g;
-	}
-	if (!refill_bump(f, n))
-		return NIL;
-	return cut_bump(f, n);
-}
-
 /* From the index alone; the low end for small blocks, the high one else. */
 static uint32_t get_indexed(struct freelist *f, uint32_t n, bool is_exact)
 {
@@ -124,18 +99,85 @@ static uint32_t get_indexed(struct freelist *f, uint32_t n, bool is_exact)
 	if (g == NIL || m == n)
 		return g;
 	if (n <= QUICK_MAX) {
-		freelist_insert(f, g + n, m - n);
+		index_insert(f, g + n, m - n);
 		return g;
 	}
-	freelist_insert(f, g, m - n);
+	index_insert(f, g, m - n);
 	return g + m - n;
+}
+
+/* The rest of a block that was taken becomes the bump run. */
+static uint32_t cut_block(struct freelist *f, uint32_t g, uint32_t m,
+                          uint32_t n)
+{
+	freelist_return_bump(f);
+	if (m > n) {
+		f->bump = g + n;
+		f->bump_end = g + m;
+	}
+	return g;
+}
+
+/* Nothing waits, and a third of the memory is free: speed before fit. The
+ * bump run comes from fresh granules while those merged are few, else from a
+ * block of the largest class, so that it lasts for many calls. */
+static uint32_t get_loose(struct freelist *f, uint32_t n)
+{
+	uint32_t g, m;
+
+	if (f->indexed < f->low / 4 && refill_bump(f, n))
+		return cut_bump(f, n);
+	g = freelist_take_large(f, n, &m);
+	return g != NIL ? cut_block(f, g, m, n) : NIL;
+}
+
+static bool is_loose(const struct freelist *f)
+{
+	size_t fresh = f->lim > f->low ? f->lim - f->low : 0;
+
+	return !can_wait(f) && 3 * (f->indexed + fresh) > f->low + fresh;
+}
+
+static uint32_t get_small(struct freelist *f, uint32_t n)
+{
+	uint32_t g, m;
+
+	if (n <= CLASS_EXACT && f->heads[n - 1] != NIL)
+		return freelist_take(f, n, false, &m);
+	if (bump_granules(f) >= n)
+		return cut_bump(f, n);
+	if (is_loose(f)) {
+		g = get_loose(f, n);
+		if (g != NIL)
+			return g;
+	}
+	if (f->is_tight) {
+		freelist_return_bump(f);
+		g = get_indexed(f, n, false);
+		if (g != NIL)
+			return g;
+	}
+	g = freelist_take(f, n, false, &m);
+	if (g != NIL)
+		return cut_block(f, g, m, n);
+	if (!refill_bump(f, n))
+		return NIL;
+	return cut_bump(f, n);
 }
 
 static uint32_t get_large(struct freelist *f, uint32_t n)
 {
 	uint32_t g = get_indexed(f, n, false);
 
-	return g != NIL ? g : get_fresh(f, n);
+	if (g != NIL)
+		return g;
+	/* No rest of the bump run stays behind between large blocks. */
+	if (f->bump_end == f->low) {
+		set_low(f, f->bump);
+		f->bump = 0;
+		f->bump_end = 0;
+	}
+	return get_fresh(f, n);
 }
 
 /* Everything that is free joins the index, until it holds n granules. */
@@ -168,10 +210,10 @@ uint32_t freelist_get(struct freelist *f, size_t n)
 
 	if (n > FREELIST_GRANULES_MAX)
 		return refuse(f, FREELIST_SYSTEM);
-	if (n > f->lim || (f->squeezed && granules_in_use(f) + n > f->lim) ||
+	if (n > f->lim || (f->is_squeezed && granules_in_use(f) + n > f->lim) ||
 	    (n >= f->none && deferred_granules(f) == 0))
 		return refuse(f, FREELIST_LIMIT);
-	if (f->squeezed)
+	if (f->is_squeezed)
 		g = NIL;
 	else if (n <= QUICK_MAX)
 		g = get_small(f, (uint32_t)n);
@@ -195,8 +237,7 @@ void freelist_put(struct freelist *f, uint32_t g, uint32_t n)
 {
 	struct node *node = node_at(f, g);
 
-	if ((f->quick16 | f->quick8) == 0 || n > f->quick_max ||
-	    n < granules_min(f)) {
+	if (!can_wait(f) || n > f->quick_max || n < granules_min(f)) {
 		freelist_merge(f, g, n);
 		return;
 	}
@@ -228,16 +269,14 @@ static bool extend_into_bump(struct freelist *f, uint32_t delta)
 /* The block ends at the free one at `end`. */
 static bool extend_into_free(struct freelist *f, uint32_t end, uint32_t delta)
 {
-	uint32_t m = freelist_size_at(f, end);
+	uint32_t m = size_at(f, end);
 
 	if (m < delta && (end + m != f->low || end + delta > f->cover ||
 	                  freelist_fresh(f, delta - m) == NIL))
 		return false;
-	freelist_unlink(f, end, m);
-	bit_clear(f, end);
-	bit_clear(f, end + m - 1);
+	index_remove(f, end, m);
 	if (m > delta)
-		freelist_insert(f, end + delta, m - delta);
+		index_insert(f, end + delta, m - delta);
 	return true;
 }
 
@@ -281,19 +320,15 @@ uint32_t freelist_slide(struct freelist *f, uint32_t g, uint32_t n,
 
 	if (!bit_test(f, g - 1))
 		return NIL;
-	left = freelist_size_before(f, g);
+	left = size_before(f, g);
 	if (bit_test(f, g + n))
-		right = freelist_size_at(f, g + n);
+		right = size_at(f, g + n);
 	total = left + n + right;
 	if (total < want)
 		return NIL;
-	freelist_unlink(f, g - left, left);
-	bit_clear(f, g - left);
-	bit_clear(f, g - 1);
+	index_remove(f, g - left, left);
 	if (right != 0) {
-		freelist_unlink(f, g + n, right);
-		bit_clear(f, g + n);
-		bit_clear(f, g + n + right - 1);
+		index_remove(f, g + n, right);
 	}
 	f->none = NIL;
 	to = want > QUICK_MAX ? g + n + right - want : g - left;
@@ -302,8 +337,8 @@ uint32_t freelist_slide(struct freelist *f, uint32_t g, uint32_t n,
 	memmove(at(f, to), at(f, g), bytes);
 	shut_rest(f, g, n, to, want);
 	if (total > want && want > QUICK_MAX)
-		freelist_insert(f, g - left, total - want);
+		index_insert(f, g - left, total - want);
 	else if (total > want)
-		freelist_insert(f, to + want, total - want);
+		index_insert(f, to + want, total - want);
 	return to;
 }

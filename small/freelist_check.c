@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* freelist_check - the statistics of a freelist and its invariants. */
-#include <small/freelist_impl.h>
+#include <small/freelist_index.h>
 
 /* Granules that one allocation may still have. */
 size_t freelist_largest_free(struct freelist *f)
@@ -14,14 +14,14 @@ size_t freelist_largest_free(struct freelist *f)
 	room = freelist_fresh_room(f);
 	if (bit_test(f, f->low - 1) && f->cover > f->low && room > 0) {
 		tail = f->cover < f->lim ? f->cover - f->low : f->lim - f->low;
-		tail += freelist_size_before(f, (uint32_t)f->low);
+		tail += size_before(f, (uint32_t)f->low);
 	}
 	n = freelist_largest(f);
 	n = n > room ? n : room;
 	n = n > tail ? n : tail;
 	room = granules_in_use(f);
 	room = room < f->lim ? f->lim - room : 0;
-	n = n < room || !f->squeezed ? n : room;
+	n = n < room || !f->is_squeezed ? n : room;
 	return n < granules_min(f) ? 0 : n << f->shift;
 }
 
@@ -77,9 +77,9 @@ static bool control_fits(const struct freelist *f)
 
 static bool limit_holds(const struct freelist *f)
 {
-	if (f->limit > f->max_limit || f->squeezed != (f->low > f->lim))
+	if (f->limit > f->max_limit || f->is_squeezed != (f->low > f->lim))
 		return false;
-	return f->end <= f->lim || (f->squeezed && f->end == f->low);
+	return f->end <= f->lim || (f->is_squeezed && f->end == f->low);
 }
 
 /* Is the block at g, which a list of this class holds, as it should be? */
@@ -90,7 +90,7 @@ static bool node_fits(const struct freelist *f, uint32_t g, uint32_t class,
 	uint32_t n = meta_get(&node->size);
 
 	return n >= granules_min(f) && n <= f->low - g &&
-	       freelist_class_of(n) == class && meta_get(&node->prev) == prev &&
+	       class_of(n) == class && meta_get(&node->prev) == prev &&
 	       meta_get(&node->stamp) == stamp_of(f) &&
 	       meta_get(foot_before(f, g + n)) == n && bit_test(f, g) &&
 	       bit_test(f, g + n - 1);
@@ -141,7 +141,7 @@ static size_t sum_bitmap(const struct freelist *f, size_t *slivers,
 	size_t sum = 0, last = 0;
 
 	*slivers = 0;
-	for (uint32_t g = granule_blocks(f); g < f->low; g++) {
+	for (uint32_t g = f->first; g < f->low; g++) {
 		uint32_t n;
 
 		if (!bit_test(f, g))

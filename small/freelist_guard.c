@@ -6,7 +6,7 @@
  * with the piece; what fails there comes here and is decided exactly, so that
  * contents that look like a stamp cost time but never an abort.
  */
-#include <small/freelist_impl.h>
+#include <small/freelist_index.h>
 
 void freelist_bad_link(void)
 {
@@ -19,20 +19,6 @@ void freelist_owner_slow(const struct freelist *f, const char *call)
 		small_panic(call, "not a freelist");
 	if (f->owner != small_thread_id())
 		small_panic(call, "called by a thread that does not own it");
-}
-
-/* Is a border of a merged free block in [g, end)? */
-static bool has_border(const struct freelist *f, uint32_t g, uint32_t end)
-{
-	uint32_t word = g / 64, last = (end - 1) / 64;
-	uint64_t bits = f->bitmap[word] & (~(uint64_t)0 << (g % 64));
-
-	while (word < last) {
-		if (bits != 0)
-			return true;
-		bits = f->bitmap[++word];
-	}
-	return (bits & (~(uint64_t)0 >> (63 - (end - 1) % 64))) != 0;
 }
 
 static bool is_waiting(const struct freelist *f, uint32_t g)
@@ -68,13 +54,13 @@ uint32_t freelist_guard(const struct freelist *f, const void *ptr, size_t size,
 	size_t n = granules_of(f, size);
 
 	if (small_unlikely(g >= f->low || g << f->shift != offset ||
-	                   g < granule_blocks(f)))
+	                   g < f->first))
 		small_panic(call, "the pointer is no block of the piece");
 	if (small_unlikely(size == 0 || n > f->low - g))
 		small_panic(call, "the size does not fit the piece");
 	if (small_unlikely(bit_test(f, g)))
 		small_panic(call, "the block is free already");
-	if (small_unlikely(has_border(f, (uint32_t)g, (uint32_t)(g + n))))
+	if (small_unlikely(has_border(f, g, n)))
 		small_panic(call, "the size reaches over a free block");
 	if (small_unlikely(meta_peek(&node_at(f, g)->stamp) == stamp_of(f)))
 		freelist_guard_stamp(f, ptr, call);

@@ -25,26 +25,33 @@
 /* Blocks up to this many granules wait when freed, and come from the bump
  * run: 1 KiB at granule 16, what nearly all small objects are below. */
 #define QUICK_MAX 64
+/* The same bytes at granule 8; where the heads are below 1/500. */
+#define QUICK_MAX_8      128
+#define QUICK_MAX_8_SIZE ((size_t)256 * 1024)
 /* Pieces up to this limit have half of it: the heads are 1 % of 16 KiB. */
 #define QUICK_TINY      32
 #define QUICK_TINY_SIZE ((size_t)32 * 1024)
 /* No block; not below any `low`, so that one compare rejects it. */
 #define NIL    UINT32_MAX
 #define SLIVER (UINT32_MAX - 1)
-/* Classes of the index: one a size up to here, then CLASS_SUB an octave. */
-#define CLASS_EXACT 16
-#define CLASS_SUB   8
+/* Classes of the index: one a size up to here, then 2^CLASS_SUB_LB an octave.
+ */
+#define CLASS_EXACT  16
+#define CLASS_SUB_LB 3
 
 struct freelist {
 	/* The paths for waiting blocks; 64 bits where a rotated offset or a
 	 * size is compared. */
 	size_t low;         /* granules of the piece touched so far */
+	size_t safe;        /* low less QUICK_MAX_8: no block that waits and
+	                       starts below it reaches past low */
 	size_t quick16;     /* largest size that waits, granule 16; 0 = shut */
 	size_t quick8;      /* the same, granule 8, less the smallest one */
 	int64_t defer_room; /* granules that may still wait; < 0: flush */
+	int64_t defer_max;  /* defer_room with nothing waiting */
 	int64_t peak_room;  /* peak - used, never below 0 between calls */
 	size_t peak;
-	int64_t defer_max; /* defer_room with nothing waiting */
+	size_t granule; /* bytes: 1 << shift */
 	/* The index. */
 	uint64_t *classes; /* bit set: the class has blocks */
 	uint64_t *bitmap;  /* bit set: an end of a free block */
@@ -66,6 +73,7 @@ struct freelist {
 	uint32_t cleared; /* words of the bitmap that are valid */
 	uint32_t table;   /* where classes, bitmap and heads are */
 	uint32_t table_size;
+	uint32_t first;     /* the first granule that a block can have */
 	uint32_t none;      /* no run of so many exists while nothing waits */
 	uint16_t class_max; /* classes in the table */
 	uint8_t shift;      /* log2 of the granule */
@@ -73,8 +81,9 @@ struct freelist {
 	uint8_t cause;      /* enum freelist_cause of the last refusal */
 	uint8_t why;        /* why fresh granules were refused last */
 	uint8_t quick_max;  /* heads that follow */
-	uint8_t squeezed;   /* low is over the limit: nothing waits */
-	uint8_t head;       /* bytes of the piece before the control block */
+	uint8_t is_tight; /* little is free: the best fit, whatever it costs */
+	uint8_t is_squeezed; /* low is over the limit: nothing waits */
+	uint8_t head;        /* bytes of the piece before the control block */
 	uint32_t magic;
 	uint32_t quick[]; /* of size n at [n]; [0] stays NIL */
 };
@@ -125,7 +134,7 @@ struct node {
 
 static inline void *at(const struct freelist *f, size_t granule)
 {
-	return (char *)f + (granule << f->shift);
+	return (char *)f + granule * f->granule;
 }
 
 static inline struct node *node_at(const struct freelist *f, size_t granule)
@@ -180,7 +189,31 @@ static inline void bit_clear(struct freelist *f, size_t granule)
 	f->bitmap[granule / 64] &= ~((uint64_t)1 << (granule % 64));
 }
 
+/* Bits from this granule on; the first BITS_AT_MAX of them are meant. */
+#define BITS_AT_MAX 57
+
+static inline uint64_t bits_at(const struct freelist *f, size_t granule)
+{
+	uint64_t bits;
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	memcpy(&bits, (const char *)f->bitmap + granule / 8, sizeof(bits));
+	return bits >> (granule % 8);
+#else
+	bits = f->bitmap[granule / 64] >> (granule % 64);
+	if (granule % 64 != 0)
+		bits |= f->bitmap[granule / 64 + 1] << (64 - granule % 64);
+	return bits;
+#endif
+}
+
 /* --- counters --- */
+
+/* Do freed blocks wait? */
+static inline bool can_wait(const struct freelist *f)
+{
+	return (f->quick16 | f->quick8) != 0;
+}
 
 static inline uint32_t deferred_granules(const struct freelist *f)
 {
@@ -206,34 +239,23 @@ static inline uint32_t granule_first(const struct freelist *f)
 	return (uint32_t)(small_align(bytes, 16) >> f->shift);
 }
 
-/* The first granule that a block can have. */
-static inline uint32_t granule_blocks(const struct freelist *f)
+static inline void set_low(struct freelist *f, size_t low)
 {
-	uint32_t first = granule_first(f);
-
-	return f->table == first ? first + f->table_size : first;
+	f->low = low;
+	f->safe = low > QUICK_MAX_8 ? low - QUICK_MAX_8 : 0;
 }
 
 /* --- freelist_index.c --- */
 
 /* Classes that describe blocks of up to `cover` granules. */
 uint32_t freelist_class_count(uint32_t cover) SMALL_SYM(freelist_class_count);
-uint32_t freelist_class_of(uint32_t n) SMALL_SYM(freelist_class_of);
-/* A block that touches no other free block goes into the index. */
-void freelist_insert(struct freelist *f, uint32_t g, uint32_t n)
-	SMALL_SYM(freelist_insert);
-/* Takes a block out; the caller sees to its two bits. */
-void freelist_unlink(struct freelist *f, uint32_t g, uint32_t n)
-	SMALL_SYM(freelist_unlink);
 /* Takes a block of at least n granules out and clears its bits; *size is
  * its size. NIL when none is found, which is final with is_exact. */
 uint32_t freelist_take(struct freelist *f, uint32_t n, bool is_exact,
                        uint32_t *size) SMALL_SYM(freelist_take);
-/* The size of the free block that starts at g, or that ends before it. */
-uint32_t freelist_size_at(const struct freelist *f, uint32_t g)
-	SMALL_SYM(freelist_size_at);
-uint32_t freelist_size_before(const struct freelist *f, uint32_t g)
-	SMALL_SYM(freelist_size_before);
+/* A block of the highest class that has one, if above that of n; or NIL. */
+uint32_t freelist_take_large(struct freelist *f, uint32_t n, uint32_t *size)
+	SMALL_SYM(freelist_take_large);
 /* Merges [g, g + n) with its free neighbours into the index. */
 void freelist_merge(struct freelist *f, uint32_t g, uint32_t n)
 	SMALL_SYM(freelist_merge);
@@ -248,6 +270,27 @@ void freelist_return_bump(struct freelist *f) SMALL_SYM(freelist_return_bump);
 /* The largest run of the index. */
 uint32_t freelist_largest(const struct freelist *f) SMALL_SYM(freelist_largest);
 
+/* --- freelist_table.c --- */
+
+/* What the first table of a growing piece describes, in bytes: 1.2 % of a
+ * small heap under a large limit. */
+#define FREELIST_COVER_MIN ((size_t)64 * 1024)
+
+/* Granules of a table that describes so many. */
+uint32_t freelist_table_granules(const struct freelist *f, uint32_t cover)
+	SMALL_SYM(freelist_table_granules);
+/* Lays an empty table out at this granule. */
+void freelist_table_init(struct freelist *f, uint32_t table, uint32_t cover)
+	SMALL_SYM(freelist_table_init);
+/* A larger table, at low, with room for n granules behind; -1 when refused. */
+int freelist_table_grow(struct freelist *f, size_t n)
+	SMALL_SYM(freelist_table_grow);
+/* Moves the table from the end of the piece into a free block, if it can. */
+bool freelist_table_lower(struct freelist *f) SMALL_SYM(freelist_table_lower);
+/* Touches granules up to low. */
+void freelist_raise_low(struct freelist *f, size_t low)
+	SMALL_SYM(freelist_raise_low);
+
 /* --- freelist_piece.c --- */
 
 /* Granules from low on that the limit has room for. */
@@ -256,11 +299,8 @@ size_t freelist_fresh_room(const struct freelist *f)
 /* Moves low by n granules, committing pages and growing the table as needed,
  * and returns where it was (behind a table that moved); NIL when refused. */
 uint32_t freelist_fresh(struct freelist *f, size_t n) SMALL_SYM(freelist_fresh);
-/* Bytes of a table for so many granules. */
-size_t freelist_table_bytes(uint32_t cover) SMALL_SYM(freelist_table_bytes);
-/* Lays an empty table out at this granule. */
-void freelist_table_init(struct freelist *f, uint32_t table, uint32_t cover)
-	SMALL_SYM(freelist_table_init);
+/* Commits at least need <= lim granules; -1 when refused. */
+int freelist_commit(struct freelist *f, size_t need) SMALL_SYM(freelist_commit);
 /* Over the limit: gives back a free end of the piece. */
 void freelist_retreat(struct freelist *f) SMALL_SYM(freelist_retreat);
 /* Opens or shuts the lists of waiting blocks. */

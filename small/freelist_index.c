@@ -3,135 +3,26 @@
  * freelist_index - the merged free blocks of a freelist: lists by size class,
  * a bitmap of their ends, merging, and the waiting blocks' way into it.
  *
- * One class a size up to CLASS_EXACT granules, then CLASS_SUB an octave.
- * A search looks at no more than PROBES blocks of the size's own class for
+ * One class a size up to CLASS_EXACT granules, then 2^CLASS_SUB_LB an octave.
+ * A search looks at only a few blocks of the size's own class for
  * the smallest that fits, then takes any of the next class that has one: all
  * of those fit. Bits are set at the first and the last granule of each block,
  * so a neighbour is free iff the bit beside one's own border is set, and its
  * size is in the word at that border. Granule 0 and the one at low stay 0:
  * no test for the ends of the piece.
  */
-#include <small/freelist_impl.h>
+#include <small/freelist_index.h>
 
 /* More probes find a tighter fit: 16 were as dense as all of them. */
-#define PROBES 16
+#define PROBES_TIGHT 16
+/* While there is room: of more, most find nothing better. */
+#define PROBES 4
 /* Blocks merged when more wait than may: each pays for three pushes. */
-#define FLUSH_OVER   4
-#define CLASS_SUB_LB (CLASS_SUB == 8 ? 3 : 2)
-
-uint32_t freelist_class_of(uint32_t n)
-{
-	uint32_t lb;
-
-	if (n <= CLASS_EXACT)
-		return n - 1;
-	lb = (uint32_t)small_lb(n);
-	return CLASS_EXACT + (lb - 4) * CLASS_SUB +
-	       ((n >> (lb - CLASS_SUB_LB)) & (CLASS_SUB - 1));
-}
+#define FLUSH_OVER 4
 
 uint32_t freelist_class_count(uint32_t cover)
 {
-	return freelist_class_of(cover) + 1;
-}
-
-/* Every link that is followed comes through here. */
-static inline void check_link(const struct freelist *f, uint32_t link)
-{
-	if (small_unlikely(link >= f->low && link != NIL))
-		freelist_bad_link();
-}
-
-static inline bool is_sliver(const struct freelist *f, uint32_t n)
-{
-	return n < granules_min(f);
-}
-
-/* Both sizes. The granule of the last one never looks like a sliver. */
-static inline void write_sizes(struct freelist *f, uint32_t g, uint32_t n)
-{
-	struct node *node = node_at(f, g);
-
-	if (f->shift == 3 && n > 2)
-		meta_put(foot_before(f, g + n) - 1, 0);
-	meta_put(foot_before(f, g + n), n);
-	meta_put(&node->size, n);
-}
-
-void freelist_insert(struct freelist *f, uint32_t g, uint32_t n)
-{
-	struct node *node = node_at(f, g);
-
-	f->steps++;
-	f->indexed += n;
-	meta_put(&node->stamp, stamp_of(f));
-	bit_set(f, g);
-	if (is_sliver(f, n)) {
-		meta_put(&node->next, SLIVER);
-		return;
-	}
-	uint32_t class = freelist_class_of(n);
-	uint32_t next = f->heads[class];
-
-	bit_set(f, g + n - 1);
-	write_sizes(f, g, n);
-	meta_put(&node->next, next);
-	meta_put(&node->prev, NIL);
-	if (next != NIL)
-		meta_put(&node_at(f, next)->prev, g);
-	f->heads[class] = g;
-	f->classes[class / 64] |= (uint64_t)1 << (class % 64);
-}
-
-void freelist_unlink(struct freelist *f, uint32_t g, uint32_t n)
-{
-	struct node *node = node_at(f, g);
-	uint32_t class, next, prev;
-
-	f->steps++;
-	f->indexed -= n;
-	if (is_sliver(f, n))
-		return;
-	class = freelist_class_of(n);
-	next = meta_get(&node->next);
-	prev = meta_get(&node->prev);
-	check_link(f, next);
-	check_link(f, prev);
-	if (next != NIL)
-		meta_put(&node_at(f, next)->prev, prev);
-	if (prev != NIL) {
-		meta_put(&node_at(f, prev)->next, next);
-		return;
-	}
-	f->heads[class] = next;
-	if (next == NIL)
-		f->classes[class / 64] &= ~((uint64_t)1 << (class % 64));
-}
-
-uint32_t freelist_size_at(const struct freelist *f, uint32_t g)
-{
-	struct node *node = node_at(f, g);
-	uint32_t n;
-
-	if (f->shift == 3 && meta_get(&node->next) == SLIVER)
-		return 1;
-	n = meta_get(&node->size);
-	if (small_unlikely(n - 1 >= f->low - g))
-		freelist_bad_link();
-	return n;
-}
-
-uint32_t freelist_size_before(const struct freelist *f, uint32_t g)
-{
-	const uint32_t *foot = foot_before(f, g);
-	uint32_t n;
-
-	if (f->shift == 3 && meta_get(foot - 1) == SLIVER)
-		return 1;
-	n = meta_get(foot);
-	if (small_unlikely(n - 1 >= g))
-		freelist_bad_link();
-	return n;
+	return class_of(cover) + 1;
 }
 
 /* --- search --- */
@@ -179,73 +70,67 @@ static uint32_t fit_in_class(struct freelist *f, uint32_t class, uint32_t n,
 uint32_t freelist_take(struct freelist *f, uint32_t n, bool is_exact,
                        uint32_t *size)
 {
-	uint32_t class = freelist_class_of(n), g = NIL, m;
+	uint32_t class = class_of(n), g = NIL, m;
+	size_t probes = f->is_tight ? PROBES_TIGHT : PROBES;
 
 	if (n > f->indexed)
 		return NIL;
 	if (n > CLASS_EXACT && class < f->class_max)
-		g = fit_in_class(f, class ++, n, is_exact ? SIZE_MAX : PROBES);
+		g = fit_in_class(f, class ++, n, is_exact ? SIZE_MAX : probes);
 	if (g == NIL) {
 		class = find_class(f, class);
 		if (class == NIL)
 			return NIL;
 		g = f->heads[class];
 	}
-	m = freelist_size_at(f, g);
-	freelist_unlink(f, g, m);
-	bit_clear(f, g);
-	bit_clear(f, g + m - 1);
+	m = size_at(f, g);
+	index_remove(f, g, m);
 	*size = m;
+	return g;
+}
+
+/* The highest class with blocks, or NIL. */
+static uint32_t last_class(const struct freelist *f)
+{
+	for (uint32_t word = (f->class_max + 63u) / 64; word-- > 0;)
+		if (f->classes[word] != 0)
+			return word * 64 + 63 -
+			       (uint32_t)__builtin_clzll(f->classes[word]);
+	return NIL;
+}
+
+uint32_t freelist_take_large(struct freelist *f, uint32_t n, uint32_t *size)
+{
+	uint32_t class = last_class(f), g;
+
+	if (class == NIL || class <= class_of(n))
+		return NIL;
+	g = f->heads[class];
+	*size = size_at(f, g);
+	index_remove(f, g, *size);
 	return g;
 }
 
 uint32_t freelist_largest(const struct freelist *f)
 {
-	uint32_t largest = 0;
+	uint32_t largest = 0, class = last_class(f), g;
 
-	for (uint32_t word = (f->class_max + 63u) / 64; word-- > 0;) {
-		uint32_t g;
+	if (class == NIL)
+		return f->indexed != 0; /* slivers */
+	for (g = f->heads[class]; g != NIL;
+	     g = meta_get(&node_at(f, g)->next)) {
+		uint32_t n = size_at(f, g);
 
-		if (f->classes[word] == 0)
-			continue;
-		g = f->heads[word * 64 + 63 -
-		             (uint32_t)__builtin_clzll(f->classes[word])];
-		while (g != NIL) {
-			uint32_t n = freelist_size_at(f, g);
-
-			largest = n > largest ? n : largest;
-			g = meta_get(&node_at(f, g)->next);
-		}
-		return largest;
+		largest = n > largest ? n : largest;
 	}
-	return f->indexed != 0; /* slivers */
+	return largest;
 }
 
 /* --- merging --- */
 
 void freelist_merge(struct freelist *f, uint32_t g, uint32_t n)
 {
-	uint32_t m;
-
-	if (bit_test(f, g + n)) {
-		m = freelist_size_at(f, g + n);
-		freelist_unlink(f, g + n, m);
-		bit_clear(f, g + n);
-		bit_clear(f, g + n + m - 1);
-		n += m;
-	}
-	if (bit_test(f, g - 1)) {
-		m = freelist_size_before(f, g);
-		g -= m;
-		freelist_unlink(f, g, m);
-		bit_clear(f, g);
-		bit_clear(f, g + m - 1);
-		n += m;
-	}
-	f->none = NIL;
-	freelist_insert(f, g, n);
-	if (small_unlikely(f->squeezed))
-		freelist_retreat(f);
+	index_merge(f, g, n, bit_test(f, g - 1), bit_test(f, g + n));
 }
 
 void freelist_return_bump(struct freelist *f)
@@ -286,15 +171,24 @@ void freelist_flush(struct freelist *f, size_t count)
 	f->cursor = (uint8_t)n;
 }
 
-void freelist_flush_over(struct freelist *f, uint32_t n)
+/* The block on top of a list goes into the index. */
+static void merge_top(struct freelist *f, uint32_t n)
 {
-	uint32_t g;
+	uint32_t g = f->quick[n];
 
-	freelist_flush(f, FLUSH_OVER);
-	if (f->cap == 0 || deferred_granules(f) <= f->cap)
-		return;
-	g = f->quick[n];
 	f->quick[n] = meta_get(&node_at(f, g)->next);
 	f->defer_room += n;
 	freelist_merge(f, g, n);
+}
+
+void freelist_flush_over(struct freelist *f, uint32_t n)
+{
+	if (f->defer_max == 0) {
+		merge_top(f, n);
+		if (f->defer_room >= 0)
+			return;
+	}
+	freelist_flush(f, FLUSH_OVER);
+	if (f->cap != 0 && deferred_granules(f) > f->cap && f->quick[n] != NIL)
+		merge_top(f, n);
 }

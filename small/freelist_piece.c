@@ -7,115 +7,18 @@
  * COMMIT_MIN: system calls are logarithmic in the size. When that much is
  * refused, half of it is tried, down to what is needed.
  *
- * The table (class bits, bitmap, heads) of a growing piece describes up to
- * twice the granules there are. When low passes it, one of twice the size is
- * laid out at low, the old one is copied, and becomes a free block. Words of
- * the bitmap are cleared when low reaches them, so create and reset are O(1).
  */
-#include <small/freelist_impl.h>
+#include <small/freelist_index.h>
 
 /* The first pages, and the least that is added: four common pages. */
 #define COMMIT_MIN ((size_t)16 * 1024)
-/* What the first table of a growing piece describes. */
-#define COVER_MIN ((size_t)32 * 1024)
+/* What may wait, over what is free and merged: more does not save time. */
+#define ROOMY 8
+/* With less than this part of the piece free nothing waits and the best fit
+ * is taken: that is where another block more or less is decided. */
+#define TIGHT_PART 6
 /* Below this, a reservation is not halved any more but refused. */
 #define RESERVE_MIN ((size_t)1024 * 1024)
-
-/* --- the table --- */
-
-static size_t class_words(uint32_t cover)
-{
-	return (freelist_class_count(cover) + 63u) / 64;
-}
-
-size_t freelist_table_bytes(uint32_t cover)
-{
-	return class_words(cover) * 8 + (cover / 64 + (size_t)1) * 8 +
-	       freelist_class_count(cover) * (size_t)4;
-}
-
-static uint32_t table_granules(const struct freelist *f, uint32_t cover)
-{
-	return (uint32_t)(small_align(freelist_table_bytes(cover), 16) >>
-	                  f->shift);
-}
-
-static void clear_words(struct freelist *f, uint32_t from, uint32_t to)
-{
-	memset(f->bitmap + from, 0, (size_t)(to - from) * 8);
-	f->steps += (to - from) / 16;
-}
-
-/* The bit at low itself is looked at, too. */
-static void set_low(struct freelist *f, size_t low)
-{
-	uint32_t words = (uint32_t)(low / 64 + 1);
-
-	if (words > f->cleared) {
-		clear_words(f, f->cleared, words);
-		f->cleared = words;
-	}
-	f->low = low;
-}
-
-void freelist_table_init(struct freelist *f, uint32_t table, uint32_t cover)
-{
-	char *base = at(f, table);
-
-	f->table = table;
-	f->table_size = table_granules(f, cover);
-	track_undefined(base, (size_t)f->table_size << f->shift);
-	f->cover = cover;
-	f->class_max = (uint16_t)freelist_class_count(cover);
-	f->classes = (uint64_t *)(void *)base;
-	f->bitmap = f->classes + class_words(cover);
-	f->heads = (uint32_t *)(f->bitmap + cover / 64 + 1);
-	memset(f->classes, 0, class_words(cover) * 8);
-	memset(f->heads, 0xff, f->class_max * sizeof(*f->heads));
-}
-
-/* An empty piece: the table right behind the control block. Words below the
- * first block are never looked at, and stay as they are. */
-static void lay_out(struct freelist *f, uint32_t cover)
-{
-	uint32_t first = granule_first(f);
-
-	memset(f->quick, 0xff, (f->quick_max + (size_t)1) * 4);
-	freelist_table_init(f, first, cover);
-	f->cleared = (first + f->table_size - 1) / 64;
-	set_low(f, first + f->table_size);
-	f->indexed = 0;
-	f->bump = 0;
-	f->bump_end = 0;
-	f->cursor = 1;
-	f->none = NIL;
-	f->cause = FREELIST_NONE;
-	f->defer_room = 0;
-	f->defer_max = 0;
-	track_noaccess(at(f, f->low), (f->end - f->low) << f->shift);
-}
-
-/* A table for at least twice what there will be, behind room granules. */
-static uint32_t wanted_cover(const struct freelist *f, size_t n)
-{
-	size_t cover = 2 * (f->low + n), least = COVER_MIN >> f->shift;
-
-	cover = cover > least ? cover : least;
-	return (uint32_t)(cover < f->lim ? cover : f->lim);
-}
-
-static void copy_table(struct freelist *f, const struct freelist *old)
-{
-	uint32_t first = granule_blocks(old);
-
-	memcpy(f->classes, old->classes, class_words(old->cover) * 8);
-	memcpy(f->heads, old->heads, old->class_max * sizeof(*f->heads));
-	memcpy(f->bitmap, old->bitmap, old->cleared * (size_t)8);
-	f->steps += old->cleared / 16;
-	/* The old table's own granules are looked at from now on. */
-	if (first != granule_first(f))
-		clear_words(f, 0, (first - 1) / 64);
-}
 
 /* --- pages --- */
 
@@ -152,7 +55,7 @@ static int resize(struct freelist *f, uint32_t end)
 }
 
 /* At least need granules; need <= lim. */
-static int commit(struct freelist *f, size_t need)
+int freelist_commit(struct freelist *f, size_t need)
 {
 	size_t more = f->end / 8, least = COMMIT_MIN >> f->shift;
 
@@ -173,26 +76,6 @@ static int commit(struct freelist *f, size_t need)
 	}
 }
 
-static int grow_table(struct freelist *f, size_t n)
-{
-	uint32_t cover = wanted_cover(f, n), m = table_granules(f, cover);
-	struct freelist old = *f;
-
-	if (f->low + m + n > f->lim) {
-		f->why = FREELIST_LIMIT;
-		return -1;
-	}
-	if (commit(f, f->low + m + n) != 0)
-		return -1;
-	old.end = f->end;
-	freelist_table_init(f, (uint32_t)f->low, cover);
-	copy_table(f, &old);
-	set_low(f, f->low + m);
-	track_noaccess(at(f, old.table), (size_t)old.table_size << f->shift);
-	freelist_merge(f, old.table, old.table_size);
-	return 0;
-}
-
 size_t freelist_fresh_room(const struct freelist *f)
 {
 	size_t moved = 0, here = f->cover < f->lim ? f->cover : f->lim;
@@ -201,7 +84,7 @@ size_t freelist_fresh_room(const struct freelist *f)
 		return 0;
 	here = here > f->low ? here - f->low : 0;
 	if (f->cover < f->lim)
-		moved = f->low + table_granules(f, f->lim);
+		moved = f->low + freelist_table_granules(f, f->lim);
 	moved = moved != 0 && moved < f->lim ? f->lim - moved : 0;
 	return here > moved ? here : moved;
 }
@@ -214,12 +97,12 @@ uint32_t freelist_fresh(struct freelist *f, size_t n)
 		f->why = FREELIST_LIMIT;
 		return NIL;
 	}
-	if (f->low + n > f->cover && grow_table(f, n) != 0)
+	if (f->low + n > f->cover && freelist_table_grow(f, n) != 0)
 		return NIL;
-	if (commit(f, f->low + n) != 0)
+	if (freelist_commit(f, f->low + n) != 0)
 		return NIL;
 	g = (uint32_t)f->low;
-	set_low(f, f->low + n);
+	freelist_raise_low(f, f->low + n);
 	return g;
 }
 
@@ -238,21 +121,26 @@ void freelist_set_quick(struct freelist *f, bool is_open)
 
 void freelist_adapt(struct freelist *f)
 {
-	size_t room = f->indexed + (size_t)bump_granules(f), max;
+	size_t fresh, room, max, in_use;
 
-	if ((f->quick16 | f->quick8) == 0)
+	if (!can_wait(f))
 		return;
-	max = 2 * room;
+	fresh = f->lim - f->low;
+	in_use = granules_in_use(f);
+	room = f->indexed + (size_t)bump_granules(f) +
+	       (fresh < f->low ? fresh : f->low);
+	f->is_tight = f->lim - in_use <= f->lim / TIGHT_PART;
+	max = f->is_tight ? 0 : ROOMY * room;
 	if (f->cap != 0 && max > f->cap)
 		max = f->cap;
 	f->defer_room += (int64_t)max - f->defer_max;
 	f->defer_max = (int64_t)max;
-	if (f->defer_room < 0)
+	if (small_unlikely(f->defer_room < 0))
 		freelist_flush(f, 4);
 }
 
 /* Pages behind the end of what may be used go back. */
-static void decommit(struct freelist *f)
+static void give_back(struct freelist *f)
 {
 	uint32_t least = (uint32_t)(f->low > f->lim ? f->low : f->lim);
 
@@ -262,20 +150,28 @@ static void decommit(struct freelist *f)
 		resize(f, least);
 }
 
-void freelist_retreat(struct freelist *f)
+/* The free block, or the table, at the end of the piece goes. */
+static bool trim(struct freelist *f)
 {
 	uint32_t low = (uint32_t)f->low, m;
 
 	if (bit_test(f, low - 1)) {
-		m = freelist_size_before(f, low);
-		freelist_unlink(f, low - m, m);
-		bit_clear(f, low - m);
-		bit_clear(f, low - 1);
-		f->low = low - m;
+		m = size_before(f, low);
+		index_remove(f, low - m, m);
+		set_low(f, low - m);
+		return true;
 	}
-	decommit(f);
+	return low > f->lim && f->table + f->table_size == low &&
+	       freelist_table_lower(f);
+}
+
+void freelist_retreat(struct freelist *f)
+{
+	while (trim(f))
+		continue;
+	give_back(f);
 	if (f->low <= f->lim) {
-		f->squeezed = 0;
+		f->is_squeezed = 0;
 		freelist_set_quick(f, true);
 	}
 }
@@ -300,15 +196,15 @@ int freelist_set_limit(struct freelist *f, size_t limit)
 	f->none = NIL;
 	if (f->region == NULL)
 		f->end = (uint32_t)(f->low > f->lim ? f->low : f->lim);
-	if (f->low > f->lim && !f->squeezed) {
+	if (f->low > f->lim && !f->is_squeezed) {
 		freelist_set_quick(f, false);
 		freelist_return_bump(f);
-		f->squeezed = 1;
+		f->is_squeezed = 1;
 	}
-	if (f->squeezed)
+	if (f->is_squeezed)
 		freelist_retreat(f);
 	else
-		decommit(f);
+		give_back(f);
 	return 0;
 }
 
@@ -323,6 +219,28 @@ int freelist_reserve(struct freelist *f, size_t size)
 
 /* --- life --- */
 
+/* An empty piece: the table right behind the control block. Words below the
+ * first block are never looked at, and stay as they are. */
+static void lay_out(struct freelist *f, uint32_t cover)
+{
+	uint32_t first = granule_first(f);
+
+	memset(f->quick, 0xff, (f->quick_max + (size_t)1) * 4);
+	freelist_table_init(f, first, cover);
+	f->cleared = (first + f->table_size - 1) / 64;
+	f->first = first + f->table_size;
+	freelist_raise_low(f, f->first);
+	f->indexed = 0;
+	f->bump = 0;
+	f->bump_end = 0;
+	f->cursor = 1;
+	f->none = NIL;
+	f->cause = FREELIST_NONE;
+	f->defer_room = 0;
+	f->defer_max = 0;
+	track_noaccess(at(f, f->low), (f->end - f->low) << f->shift);
+}
+
 /* What the options come to, in bytes; false when they make no sense. */
 static bool read_opts(const struct freelist_opts *opts, size_t head,
                       struct freelist *f)
@@ -331,6 +249,7 @@ static bool read_opts(const struct freelist_opts *opts, size_t head,
 
 	if (granule != 8 && granule != 16)
 		return false;
+	f->granule = granule;
 	f->shift = granule == 8 ? 3 : 4;
 	f->head = (uint8_t)head;
 	f->cap = opts->cap;
@@ -339,7 +258,11 @@ static bool read_opts(const struct freelist_opts *opts, size_t head,
 	if (f->max_limit == 0)
 		f->max_limit = most;
 	f->limit = opts->limit != 0 ? opts->limit : f->max_limit;
-	f->quick_max = f->limit <= QUICK_TINY_SIZE ? QUICK_TINY : QUICK_MAX;
+	f->quick_max = QUICK_MAX;
+	if (f->limit <= QUICK_TINY_SIZE)
+		f->quick_max = QUICK_TINY;
+	else if (granule == 8 && f->limit > QUICK_MAX_8_SIZE)
+		f->quick_max = QUICK_MAX_8;
 	return f->limit <= f->max_limit && f->max_limit <= most &&
 	       opts->reserve <= f->limit;
 }
@@ -347,7 +270,7 @@ static bool read_opts(const struct freelist_opts *opts, size_t head,
 /* Granules that a piece needs to hold one block. */
 static size_t least_granules(const struct freelist *f, uint32_t cover)
 {
-	return granule_first(f) + table_granules(f, cover) +
+	return granule_first(f) + freelist_table_granules(f, cover) +
 	       (size_t)granules_min(f);
 }
 
@@ -422,7 +345,7 @@ struct freelist *freelist_create(struct region *region,
 		return NULL;
 	plan.region = region;
 	plan.lim = granules_within(&plan, plan.limit);
-	cover = (uint32_t)(COVER_MIN >> plan.shift);
+	cover = (uint32_t)(FREELIST_COVER_MIN >> plan.shift);
 	cover = cover < plan.lim ? cover : plan.lim;
 	least = cover == 0 ? SIZE_MAX : least_granules(&plan, cover);
 	if (least > plan.lim)
@@ -458,14 +381,11 @@ void freelist_destroy(struct freelist *f)
 
 void freelist_reset(struct freelist *f)
 {
-	bool is_squeezed;
-
 	f->peak_room = (int64_t)f->peak;
 	lay_out(f, f->cover);
-	is_squeezed = f->low > f->lim;
-	f->squeezed = is_squeezed;
-	freelist_set_quick(f, !is_squeezed);
-	decommit(f);
+	f->is_squeezed = f->low > f->lim;
+	freelist_set_quick(f, !f->is_squeezed);
+	give_back(f);
 }
 
 void freelist_set_thread(struct freelist *f)
