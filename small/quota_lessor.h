@@ -131,6 +131,10 @@ static inline ssize_t quota_lease(struct quota_lessor *l, size_t size)
 	if (small_unlikely(leased >
 	                   __atomic_load_n(&l->limit, __ATOMIC_RELAXED)))
 		return quota_lease_slow(l, size);
+	/* size <= limit <= QUOTA_MAX: the caller's test for -1 costs nothing
+	 * on this path. */
+	if (size > QUOTA_MAX)
+		__builtin_unreachable();
 	return (ssize_t)size;
 }
 
