@@ -248,10 +248,11 @@ static int arena_init(struct slab_arena *arena, struct quota *quota,
 
 static size_t retain_bound(const struct slab_arena *arena, size_t bytes)
 {
-	size_t most = arena->table_size * (arena->slab_size >> 10);
+	size_t most;
 
-	if (bytes >> 10 > most)
-		return most << 10;
+	if (!small_mul(arena->table_size, arena->slab_size, &most) &&
+	    bytes > most)
+		return most;
 	return small_align_down(bytes, arena->slab_size);
 }
 

@@ -46,7 +46,7 @@ static size_t powers(uint64_t random)
 
 static void create(void)
 {
-	core_create(&core, 4096 * MIB, SLAB);
+	core_create(&core, 1024 * MIB, SLAB);
 	slab_arena_set_retain(&core.arena, 0);
 	for (size_t i = 0; i < REGIONS; i++)
 		region_create(&regions[i], &core.cache);

@@ -168,10 +168,23 @@ static void idle_slabs_above_the_retain_bound_go_back_to_the_quota(void **state)
 	unmap(2);
 	assert_int_equal(quota_used(&quota), 0);
 	slab_arena_set_retain(&arena, SIZE_MAX);
+#if SIZE_MAX > UINT32_MAX
 	assert_true(arena.retain <= ((size_t)1 << 20) * (SLAB >> 10) << 10);
+#endif
 	map(64);
 	unmap(64);
 	assert_int_equal(quota_used(&quota), 64 * SLAB);
+}
+
+/* The bound of 2^20 slabs is 2^42 bytes here: no number of 32 bits. */
+static void the_default_retain_bound_is_sixteen_slabs_of_any_size(void **state)
+{
+	(void)state;
+	for (size_t size = SLAB; size <= 64 * SLAB; size *= 2) {
+		slab_arena_destroy(&arena);
+		create(1024 * SLAB, 0, size);
+		assert_int_equal(arena.retain, 16 * size);
+	}
 }
 
 static void idle_slabs_are_given_up_before_any_refusal(void **state)
@@ -407,6 +420,7 @@ int main(void)
 		T(slabs_are_aligned_apart_and_writable),
 		T(an_idle_slab_comes_back_first),
 		T(idle_slabs_above_the_retain_bound_go_back_to_the_quota),
+		T(the_default_retain_bound_is_sixteen_slabs_of_any_size),
 		T(idle_slabs_are_given_up_before_any_refusal),
 		T(asking_on_after_a_refusal_stays_refused_until_some_are_freed),
 		T(preallocation_is_charged_slab_by_slab_and_starts_the_mapping),

@@ -66,7 +66,7 @@ static void *recycle(void *arg)
 	size_t *slabs[3];
 
 	for (size_t i = 0; i < rounds; i++) {
-		size_t count = test_random(&seed) % 3 + 1, got = 0;
+		size_t count = (size_t)test_random(&seed) % 3 + 1, got = 0;
 
 		for (; got < count; got++) {
 			slabs[got] = slab_map(&arena);
@@ -129,7 +129,7 @@ static void *serve(void *arg)
 	for (size_t i = 0; i < rounds; i++) {
 		unsigned char *first = NULL;
 
-		for (size_t j = test_random(&seed) % 40; j > 0; j--) {
+		for (size_t j = (size_t)test_random(&seed) % 40; j > 0; j--) {
 			size_t size = (size_t)1 << test_random(&seed) % 17;
 			unsigned char *ptr = region_alloc(&region, size);
 
@@ -352,7 +352,7 @@ static void a_sleeping_thread_s_garbage_is_there_for_others(void **state)
 	size_t got = 0;
 
 	(void)state;
-	dropped = 1024 * MIB;
+	dropped = (SIZE_MAX > UINT32_MAX ? 1024 : 128) * MIB;
 #if TRACK_VALGRIND
 	if (RUNNING_ON_VALGRIND)
 		dropped = 64 * MIB;
