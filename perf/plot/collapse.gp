@@ -1,7 +1,7 @@
 #data bench=region_collapse rows=phase columns=strategy cells=req_s where=regions:1,course:collapse
 #title Throughput of the collapse
 #text Requests a second, phase after phase, in one region that lives through
-#text all of them. After 4096-byte payloads zero_all holds one slab more for
+#text all of them. After 4096-byte payloads zero_all holds two slabs more for
 #text each request and walks them all at each reset: it never recovers.
 load here . "/plot/style.inc"
 set title "Requests per second while the payload changes"
