@@ -45,10 +45,13 @@ static int sb_pcall(lua_State *L)
 	return sb_pcall_end(L, status, ctx);
 }
 
-/* 5.3: index 2 becomes a function that passes errors by when stopped. */
+/* 5.3: index 2 becomes a function that passes errors by when stopped. The
+ * stock traceback runs no script, and would show the wrapper. */
 static void sb_wrap_handler(lua_State *L)
 {
-	if (!SB_53)
+	lua_CFunction traceback = sb_of(L)->stock[SB_STOCK_TRACEBACK];
+
+	if (!SB_53 || (traceback != NULL && lua_tocfunction(L, 2) == traceback))
 		return;
 	lua_rawgeti(L, LUA_REGISTRYINDEX, sb_of(L)->wrap_ref);
 	lua_pushvalue(L, 2);

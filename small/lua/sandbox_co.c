@@ -80,9 +80,10 @@ static int sb_room_for(lua_State *co, int n)
 
 static int sb_lua_resume(lua_State *co, lua_State *L, int narg, int *nres)
 {
-	int status = lua_resume(co, narg);
+	int status;
 
-	(void)L;
+	lua_setlevel(L, co); /* C calls nest across coroutines */
+	status = lua_resume(co, narg);
 	*nres = lua_gettop(co);
 	return status;
 }

@@ -178,6 +178,10 @@ static void sb_remember_stock(lua_State *L, struct sandbox *sb)
 	sb_push_lib(L, LUA_COLIBNAME);
 	sb->stock[SB_STOCK_CO_CLOSE] = sb_stock(L, "close");
 	lua_pop(L, 1);
+	sb_push_lib(L, LUA_DBLIBNAME);
+	if (lua_istable(L, -1))
+		sb->stock[SB_STOCK_TRACEBACK] = sb_stock(L, "traceback");
+	lua_pop(L, 1);
 }
 
 /* Whether a flag says that the stock function stays. */
