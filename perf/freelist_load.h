@@ -63,4 +63,10 @@ void load_close(struct load_piece *p);
 /* Fills all blocks; -1 when one is refused. */
 int load_fill(struct load *l, struct freelist *f);
 
+/* The groups of benches, by file. */
+void bench_density(void);
+void bench_zero_failure(void);
+void bench_steps(void);
+void bench_latency(void);
+
 #endif /* PERF_FREELIST_LOAD_H */

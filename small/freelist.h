@@ -25,7 +25,7 @@
  *          when one of its size waits. Else, in steps (a list node visited,
  *          a block linked or unlinked, a bitmap word):
  *            free                       at most FREELIST_STEPS_FREE
- *            alloc that returns a block at most FREELIST_STEPS_ALLOC + 4 c,
+ *            alloc that returns a block at most FREELIST_STEPS_ALLOC + 5 c,
  *                                       c = cap in granules; amortised O(1)
  *                                       with the adaptive cap
  *            alloc that returns NULL    also the free blocks of one size

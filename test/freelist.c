@@ -656,6 +656,52 @@ static void nothing_between_the_watermarks_is_touched(void **state)
 		assert_int_equal(buf[i], 0xab);
 }
 
+/* One call's steps against the bounds of the header. */
+static void steps_within(size_t cap, size_t granules)
+{
+	static _Alignas(16) char buf[128 * KIB];
+	static struct {
+		void *ptr;
+		size_t size;
+	} slot[512];
+	struct freelist_opts opts = {.cap = cap};
+	uint64_t random = test_seed("freelist");
+	size_t n = test_scale(400000), nulls = 0;
+
+	memset(slot, 0, sizeof(slot));
+	f = freelist_create_in(buf, sizeof(buf), &opts);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t r = test_random(&random);
+		size_t k = r % lengthof(slot), steps = f->steps;
+
+		if (slot[k].ptr != NULL) {
+			freelist_free(f, slot[k].ptr, slot[k].size);
+			assert_true(f->steps - steps <= FREELIST_STEPS_FREE);
+			steps = f->steps;
+		}
+		slot[k].size = 1 + (r >> 20) % (r % 7 == 0 ? 8000 : 300);
+		slot[k].ptr = freelist_alloc(f, slot[k].size);
+		nulls += slot[k].ptr == NULL;
+		if (slot[k].ptr != NULL)
+			assert_true(f->steps - steps <=
+			            FREELIST_STEPS_ALLOC + 5 * granules);
+		else
+			assert_true(f->steps - steps <=
+			            FREELIST_STEPS_ALLOC + 5 * granules + 512);
+	}
+	assert_true(nulls > n / 1000);
+	freelist_destroy(f);
+	f = NULL;
+}
+
+static void steps_stay_within_their_bounds(void **state)
+{
+	(void)state;
+	steps_within(FREELIST_CAP_NONE, 0);
+	steps_within(16, 16);
+	steps_within(256, 256);
+}
+
 /* All state is in the piece: its bytes put back are an earlier piece. */
 static void copied_bytes_bring_an_earlier_state_back(void **state)
 {
@@ -755,6 +801,7 @@ int main(void)
 		TEST(reset_forgets_all_in_few_steps),
 		TEST(a_region_drops_its_pieces),
 		TEST(nothing_between_the_watermarks_is_touched),
+		TEST(steps_stay_within_their_bounds),
 		TEST(copied_bytes_bring_an_earlier_state_back),
 		TEST(check_names_what_was_broken),
 	};
