@@ -19,8 +19,9 @@
  * take, so that a thread whose charge is about to be refused (a visitor) can
  * sort the garbage of every cache on the arena and give whole slabs back, also
  * when the owner sleeps. What it can not reach of a cache: the spares (at most
- * a quarter of an arena slab and half a MiB), what regions retain, and free
- * pieces of arena slabs of which another piece is in use.
+ * a quarter of an arena slab and half a MiB; while anything is in use each may
+ * be the last piece of an arena slab of its own, and keeps that), what regions
+ * retain, and free pieces of arena slabs of which another piece is in use.
  *
  * A drop is the one thing that the owner does to the locked side without the
  * lock: it says busy, looks at the gate, puts its chain before `garbage`, and
@@ -35,8 +36,8 @@
  *          SLAB_CACHE_SORT sorted slabs; mapping a slab may add system calls.
  * Errors:  NULL when the quota or the OS refuses, after all spares and all
  *          garbage have been merged; nothing has changed then but their
- *          order. A slab put twice or to a foreign cache (one of the 64 that
- * were created before or after its own) aborts with a line.
+ *          order. A slab put twice or to a foreign cache (one of the 255
+ *          created before or after its own) aborts with a line.
  *
  * INV(magic)        each slab on a list carries slab_magic
  * INV(aligned)      a buddy slab is aligned to its size
