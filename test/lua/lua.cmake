@@ -19,6 +19,7 @@ small_add_lua_test(sandbox)
 small_add_lua_test(oom)
 small_add_lua_test(whitelist)
 small_add_lua_test(stock)
+small_add_lua_test(many)
 small_add_lua_test(hostile LABELS threads)
 
 # small_add_command_test(script): test/lua/script COMMAND STOCK for each Lua
