@@ -22,6 +22,7 @@
 #include <small/quota_lessor.h>
 
 #include "foreign.h"
+#include "lua_calls.h"
 #include "lua_scripts.h"
 #include "perf.h"
 
@@ -365,8 +366,14 @@ static void bench_script(void)
 	report_means(&means);
 }
 
+static void bench_lua_calls(void)
+{
+	bench_calls(&cache);
+}
+
 static const struct perf_bench benches[] = {
 	{"lua_script", bench_script, true},
+	{"lua_calls", bench_lua_calls, false},
 };
 
 int main(int argc, char **argv)
