@@ -143,16 +143,20 @@ static void sb_begin(struct sandbox *sb)
 	sb->running = sb->L;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	sb->active = true;
-	if (small_unlikely(sb->timeout_ns != 0 || sb->instructions != 0))
-		sb_begin_limits(sb);
+	if (sb->instructions != 0)
+		sb_begin_count(sb);
+	if (sb->timeout_ns != 0)
+		ticker_begin(sb->ticker, &sb->deadline, sb->timeout_ns);
 }
 
 static void sb_end(struct sandbox *sb)
 {
 	sb->active = false;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (small_unlikely(sb->timeout_ns != 0 || sb->hooked))
-		sb_end_limits(sb);
+	if (sb->timeout_ns != 0)
+		ticker_end(sb->ticker);
+	if (sb->hooked)
+		sb_unhook(sb);
 }
 
 /* -- load and call -------------------------------------------------------- */
@@ -172,23 +176,52 @@ int sandbox_load(struct sandbox *sb, const char *text, size_t size,
 	return sb_failed(sb, status, lua_gettop(sb->L) - 1);
 }
 
-int sandbox_call(struct sandbox *sb, int nargs, int nresults)
+/* A call with a message handler or an instruction limit, or a wrong one. */
+static __attribute__((noinline)) int sb_call_slow(struct sandbox *sb,
+                                                  int nargs, int nresults)
 {
 	lua_State *L = sb->L;
 	int base = lua_gettop(L) - nargs - 1, handler = 0, status;
 
-	if (small_unlikely(sb->active || nargs < 0 || base < 0))
+	if (sb->active || nargs < 0 || base < 0)
 		return sb_misuse(sb);
-	if (small_unlikely(sb->flags & SANDBOX_TRACEBACK))
+	if (sb->flags & SANDBOX_TRACEBACK)
 		handler = sb_push_handler(sb, base + 1);
-	sb->calls++;
 	sb_begin(sb);
 	status = lua_pcall(L, nargs, nresults, handler);
 	sb_end(sb);
-	if (small_unlikely(handler != 0))
+	if (handler != 0)
 		lua_remove(L, handler);
 	if (small_likely(status == SB_STATUS_OK && sb->stop == 0))
 		return SANDBOX_OK;
+	return sb_failed(sb, status, base);
+}
+
+/* The short way is sb_call_slow() written out for a warm call: no handler, no
+ * count, and the deadline by plain stores. */
+int sandbox_call(struct sandbox *sb, int nargs, int nresults)
+{
+	lua_State *L = sb->L;
+	int base = lua_gettop(L) - nargs - 1, status;
+
+	sb->calls++;
+	if (small_unlikely(sb->special || sb->active || (nargs | base) < 0))
+		return sb_call_slow(sb, nargs, nresults);
+	sb->felt = luamem_felt(&sb->mem);
+	sb->running = L;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	sb->active = true;
+	if (sb->timeout_ns != 0)
+		ticker_begin(sb->ticker, &sb->deadline, sb->timeout_ns);
+	status = lua_pcall(L, nargs, nresults, 0);
+	sb->active = false;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (sb->timeout_ns != 0)
+		ticker_end(sb->ticker);
+	if (small_likely(status == SB_STATUS_OK && !sb->hooked))
+		return SANDBOX_OK;
+	if (sb->hooked)
+		sb_unhook(sb);
 	return sb_failed(sb, status, base);
 }
 
@@ -334,7 +367,7 @@ int sandbox_open(const struct sandbox_opts *opts, struct sandbox **out)
 	}
 	rc = sb_open_state(sb);
 	if (rc == SANDBOX_OK) {
-		sb->instructions = opts->instructions;
+		sandbox_set_instructions(sb, opts->instructions);
 		rc = sandbox_set_timeout(sb, opts->timeout_ns);
 		if (rc != SANDBOX_OK)
 			lua_close(sb->L);
@@ -417,6 +450,8 @@ int sandbox_set_timeout(struct sandbox *sb, uint64_t ns)
 		if (sb->ticker == NULL)
 			return SANDBOX_MEM_SYSTEM;
 	}
+	sb->deadline.expired = sb_expired;
+	sb->deadline.arg = sb;
 	sb->timeout_ns = ns;
 	return SANDBOX_OK;
 }
@@ -426,6 +461,7 @@ int sandbox_set_instructions(struct sandbox *sb, uint64_t n)
 	if (sb->active || (n != 0 && (sb->flags & SANDBOX_ALLOW_JIT)))
 		return sb_misuse(sb);
 	sb->instructions = n;
+	sb->special = n != 0 || (sb->flags & SANDBOX_TRACEBACK) != 0;
 	return SANDBOX_OK;
 }
 

@@ -63,6 +63,7 @@ struct sandbox {
 	lua_State *L;
 	lua_State *running; /* the thread that runs; PUC: where hooks go */
 	bool active;        /* a call is running */
+	bool special;       /* calls need sb_call_slow() */
 	unsigned stop;      /* SB_STOP_*; the signal handler sets bits */
 	int verdict;        /* enum sandbox_rc, valid with SB_STOP_VERDICT */
 	bool hooked;        /* the main thread's hook may be set */
@@ -124,8 +125,10 @@ static inline void sb_poll(lua_State *L)
 	if (small_unlikely(sb->active && sb_stopped(sb)))
 		sb_stop(L);
 }
-void sb_begin_limits(struct sandbox *sb) SMALL_SYM(sb_begin_limits);
-void sb_end_limits(struct sandbox *sb) SMALL_SYM(sb_end_limits);
+void sb_begin_count(struct sandbox *sb) SMALL_SYM(sb_begin_count);
+void sb_unhook(struct sandbox *sb) SMALL_SYM(sb_unhook);
+/* In a signal handler on the owner's thread. */
+void sb_expired(void *arg) SMALL_SYM(sb_expired);
 void sb_refused(void *arg) SMALL_SYM(sb_refused);
 size_t sb_mark(void *arg, size_t used) SMALL_SYM(sb_mark);
 void sb_set_mark(struct sandbox *sb) SMALL_SYM(sb_set_mark);

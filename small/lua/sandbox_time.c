@@ -52,8 +52,7 @@ int sb_stop(lua_State *L)
 	struct sandbox *sb = sb_of(L);
 
 	sb_set_verdict(sb, SANDBOX_TIMEOUT);
-	if (L == sb->L)
-		sb->hooked = true;
+	sb->hooked = true;
 	/* who catches this error all the same meets the hook again */
 	sb_arm(L);
 	sb_raise(L);
@@ -144,7 +143,7 @@ void sb_enter_thread(struct sandbox *sb, lua_State *L)
 }
 
 /* In the ticker's signal handler, or the host's. */
-static void sb_expired(void *arg)
+void sb_expired(void *arg)
 {
 	struct sandbox *sb = (struct sandbox *)arg;
 
@@ -160,31 +159,20 @@ void sandbox_interrupt(struct sandbox *sb)
 	sb_expired(sb);
 }
 
-void sb_begin_limits(struct sandbox *sb)
+void sb_begin_count(struct sandbox *sb)
 {
-	if (sb->instructions != 0) {
-		uint64_t step = sb->instructions / 10;
+	uint64_t step = sb->instructions / 10;
 
-		sb->left = sb->instructions;
-		sb->step = step < 1 ? 1 : step > SB_STEP ? SB_STEP : (int)step;
-		sb->hooked = true;
-		lua_sethook(sb->L, sb_hook, LUA_MASKCOUNT, sb->step);
-	}
-	if (sb->timeout_ns != 0) {
-		sb->deadline.expired = sb_expired;
-		sb->deadline.arg = sb;
-		ticker_begin(sb->ticker, &sb->deadline, sb->timeout_ns);
-	}
+	sb->left = sb->instructions;
+	sb->step = step < 1 ? 1 : step > SB_STEP ? SB_STEP : (int)step;
+	sb->hooked = true;
+	lua_sethook(sb->L, sb_hook, LUA_MASKCOUNT, sb->step);
 }
 
-void sb_end_limits(struct sandbox *sb)
+void sb_unhook(struct sandbox *sb)
 {
-	if (sb->timeout_ns != 0)
-		ticker_end(sb->ticker);
-	if (sb->hooked) {
-		lua_sethook(sb->L, NULL, 0, 0);
-		sb->hooked = false;
-	}
+	lua_sethook(sb->L, NULL, 0, 0);
+	sb->hooked = false;
 }
 
 /*
