@@ -177,8 +177,8 @@ int sandbox_load(struct sandbox *sb, const char *text, size_t size,
 }
 
 /* A call with a message handler or an instruction limit, or a wrong one. */
-static __attribute__((noinline)) int sb_call_slow(struct sandbox *sb,
-                                                  int nargs, int nresults)
+static __attribute__((noinline)) int sb_call_slow(struct sandbox *sb, int nargs,
+                                                  int nresults)
 {
 	lua_State *L = sb->L;
 	int base = lua_gettop(L) - nargs - 1, handler = 0, status;
