@@ -41,9 +41,11 @@
  *          never fail. Misuse that is seen (below) aborts with one line.
  * Misuse:  seen in every build: a block freed twice while its first granule
  *          is still the first of a free block; a pointer outside the piece or
- *          misaligned; a size that reaches past the end or over the border of
- *          a merged free block; a link that was overwritten and leaves the
- *          piece. Debug builds see every wrong size.
+ *          misaligned; a size that reaches past what was touched; a size over
+ *          the border of a merged free block (at once for a block that is
+ *          large or resized, for a small one when it is merged); a link that
+ *          was overwritten and leaves the piece. Wrong sizes that stay within
+ *          blocks in use are not seen; ASan and memcheck see stale accesses.
  *
  * INV(control)   sizes and positions in the control block fit the piece
  * INV(bitmap)    a bit is set iff its granule is the first or the last of a

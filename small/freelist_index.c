@@ -143,6 +143,21 @@ void freelist_return_bump(struct freelist *f)
 		freelist_merge(f, g, n);
 }
 
+/* The block on top of a list goes into the index. Its size was taken on
+ * trust when it was freed. */
+static void merge_top(struct freelist *f, uint32_t n)
+{
+	uint32_t g = f->quick[n], next = meta_get(&node_at(f, g)->next);
+
+	check_link(f, next);
+	if (small_unlikely(has_border(f, g, n)))
+		small_panic("freelist_free",
+		            "the size reached over a free block");
+	f->quick[n] = next;
+	f->defer_room += n;
+	freelist_merge(f, g, n);
+}
+
 /* Round robin over the sizes, so that no size is starved of waiting blocks
  * while another one hoards them. */
 void freelist_flush(struct freelist *f, size_t count)
@@ -152,33 +167,17 @@ void freelist_flush(struct freelist *f, size_t count)
 	if (deferred_granules(f) == 0)
 		return;
 	for (size_t empty = 0; count > 0 && empty < f->quick_max;) {
-		uint32_t g = f->quick[n], next;
-
-		if (g == NIL) {
+		if (f->quick[n] == NIL) {
 			empty++;
 			n = n < f->quick_max ? n + 1 : 1;
 			continue;
 		}
-		next = meta_get(&node_at(f, g)->next);
-		check_link(f, next);
-		f->quick[n] = next;
-		f->defer_room += (int64_t)n;
-		freelist_merge(f, g, (uint32_t)n);
+		merge_top(f, (uint32_t)n);
 		count--;
 		empty = 0;
 		n = n < f->quick_max ? n + 1 : 1;
 	}
 	f->cursor = (uint8_t)n;
-}
-
-/* The block on top of a list goes into the index. */
-static void merge_top(struct freelist *f, uint32_t n)
-{
-	uint32_t g = f->quick[n];
-
-	f->quick[n] = meta_get(&node_at(f, g)->next);
-	f->defer_room += n;
-	freelist_merge(f, g, n);
 }
 
 void freelist_flush_over(struct freelist *f, uint32_t n)

@@ -14,7 +14,7 @@ static inline uint32_t class_of(uint32_t n)
 
 	if (n <= CLASS_EXACT)
 		return n - 1;
-	lb = 31 - (uint32_t)__builtin_clz(n);
+	lb = 31 ^ (uint32_t)__builtin_clz(n);
 	return (lb << CLASS_SUB_LB) + (n >> (lb - CLASS_SUB_LB)) + CLASS_EXACT -
 	       (5u << CLASS_SUB_LB);
 }

@@ -221,6 +221,38 @@ static void a_size_over_a_free_block_is_seen(void **state)
 	in_each_setting(over_a_border);
 }
 
+static void free_and_merge(void *arg)
+{
+	freelist_free(f, arg, 300);
+	freelist_largest_free(f);
+}
+
+/* A small block's size is looked at when it is merged, at the latest. */
+static void small_over_a_border(void)
+{
+	char *a = freelist_alloc(f, 100), *b = freelist_alloc(f, 4000), *c;
+
+	/* The piece may have grown a table in between. */
+	while (b != a + small_align(100, (size_t)1 << f->shift)) {
+		a = freelist_alloc(f, 100);
+		c = freelist_alloc(f, 4000);
+		b = c;
+	}
+	freelist_alloc(f, 3000);
+	freelist_free(f, b, 4000);
+	struct death death;
+
+	death_run(&death, free_and_merge, a);
+	assert_non_null(strstr(death.words, "over a free block"));
+	assert_true(WIFSIGNALED(death.status));
+}
+
+static void a_small_size_over_a_free_block_is_seen(void **state)
+{
+	(void)state;
+	in_each_setting(small_over_a_border);
+}
+
 static void pop_overwritten(void *arg)
 {
 	size_t *size = arg;
@@ -344,6 +376,7 @@ int main(void)
 		TEST(a_size_past_the_end_is_seen),
 		TEST(a_small_size_past_the_end_is_seen),
 		TEST(a_size_over_a_free_block_is_seen),
+		TEST(a_small_size_over_a_free_block_is_seen),
 		TEST(a_link_that_leaves_the_piece_is_seen),
 		TEST(contents_like_a_stamp_are_no_misuse),
 		TEST(no_false_alarm_over_random_frees),
