@@ -239,9 +239,12 @@ static int sb_panic(lua_State *L)
 static void sb_anchor_messages(lua_State *L)
 {
 	static const char *const messages[] = {
-		"error in error handling", "C stack overflow",
+		"error in error handling",
+#if SB_51
+		"C stack overflow",
 		"cannot resume non-suspended coroutine",
-		"cannot resume dead coroutine", "not enough memory"};
+#endif
+	};
 
 	for (size_t i = 0; i < lengthof(messages); i++) {
 		lua_pushstring(L, messages[i]);
@@ -256,8 +259,10 @@ static int sb_build(lua_State *L)
 	lua_settop(L, 0);
 	sb_open_libs(L, sb);
 	sb_anchor_messages(L);
+#if SB_51 /* there a function is an allocation */
 	lua_pushcfunction(L, sb_trampoline);
 	sb->protect_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+#endif
 	lua_pushboolean(L, 0);
 	sb->slot_ref = luaL_ref(L, LUA_REGISTRYINDEX);
 	sb_make_handlers(L, sb);

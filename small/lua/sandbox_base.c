@@ -49,11 +49,14 @@ static int sb_pcall(lua_State *L)
  * stock traceback runs no script, and would show the wrapper. */
 static void sb_wrap_handler(lua_State *L)
 {
-	lua_CFunction traceback = sb_of(L)->stock[SB_STOCK_TRACEBACK];
+	struct sandbox *sb = sb_of(L);
+	lua_CFunction traceback = sb->stock[SB_STOCK_TRACEBACK];
 
 	if (!SB_53 || (traceback != NULL && lua_tocfunction(L, 2) == traceback))
 		return;
-	lua_rawgeti(L, LUA_REGISTRYINDEX, sb_of(L)->wrap_ref);
+	if (sb->wrap_ref == 0) /* a kilobyte, only for who uses xpcall */
+		sb_make_wrapper(L, sb);
+	lua_rawgeti(L, LUA_REGISTRYINDEX, sb->wrap_ref);
 	lua_pushvalue(L, 2);
 	lua_call(L, 1, 1);
 	lua_replace(L, 2);

@@ -53,7 +53,7 @@ static const char sb_wrapper[] = "local stopped = ...\n"
 				 "  end\n"
 				 "end";
 
-static void sb_make_wrapper(lua_State *L, struct sandbox *sb)
+void sb_make_wrapper(lua_State *L, struct sandbox *sb)
 {
 	if (luaL_loadbuffer(L, sb_wrapper, sizeof(sb_wrapper) - 1, "=[C]"))
 		lua_error(L);
@@ -62,7 +62,7 @@ static void sb_make_wrapper(lua_State *L, struct sandbox *sb)
 	sb->wrap_ref = luaL_ref(L, LUA_REGISTRYINDEX);
 }
 #else
-static void sb_make_wrapper(lua_State *L, struct sandbox *sb)
+void sb_make_wrapper(lua_State *L, struct sandbox *sb)
 {
 	(void)L, (void)sb;
 }
@@ -70,7 +70,6 @@ static void sb_make_wrapper(lua_State *L, struct sandbox *sb)
 
 void sb_make_handlers(lua_State *L, struct sandbox *sb)
 {
-	sb_make_wrapper(L, sb);
 	if (sb->flags & SANDBOX_TRACEBACK) {
 		lua_pushcfunction(L, sb_traceback);
 		sb->handler_ref = luaL_ref(L, LUA_REGISTRYINDEX);

@@ -37,7 +37,11 @@ static int sb_protect(struct sandbox *sb, int (*fn)(lua_State *), void *ud,
 	if (sb->active)
 		return sb_misuse(sb);
 	sb->felt = luamem_felt(&sb->mem);
+#if SB_51
 	lua_rawgeti(L, LUA_REGISTRYINDEX, sb->protect_ref);
+#else
+	lua_pushcfunction(L, sb_trampoline);
+#endif
 	lua_pushlightuserdata(L, &job);
 	status = lua_pcall(L, 1, nresults, 0);
 	if (small_likely(status == SB_STATUS_OK))

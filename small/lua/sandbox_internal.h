@@ -162,6 +162,9 @@ int sb_room(struct sandbox *sb) SMALL_SYM(sb_room);
 /* sandbox_handler.c: message handlers, and LuaJIT's modes. */
 void sb_make_handlers(lua_State *L, struct sandbox *sb)
 	SMALL_SYM(sb_make_handlers);
+/* 5.3: a function that wraps message handlers, into wrap_ref. */
+void sb_make_wrapper(lua_State *L, struct sandbox *sb)
+	SMALL_SYM(sb_make_wrapper);
 /* Puts the handler of a call at an index and returns it. */
 int sb_push_handler(struct sandbox *sb, int index) SMALL_SYM(sb_push_handler);
 void sb_jit_mode(struct sandbox *sb) SMALL_SYM(sb_jit_mode);
