@@ -446,8 +446,10 @@ static void nobody_stores_to_the_owners_line(void **state)
 	assert_true(first + word >= line && first < last);
 	assert_true(offsetof(struct quota_lessor, limit) >= last + line);
 	assert_true(sizeof(struct quota_lessor) - word >= last + line);
+#if SIZE_MAX > UINT32_MAX
 	assert_true(sizeof(struct quota_lessor) >=
 	            offsetof(struct quota_lessor, floor) + line);
+#endif
 	assert_true(offsetof(struct quota, free) + word >= line);
 	assert_true(offsetof(struct quota, refusals) >=
 	            offsetof(struct quota, seq) + line);
