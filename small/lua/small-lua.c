@@ -43,6 +43,9 @@
 
 enum stats_form { STATS_NONE, STATS_TEXT, STATS_JSON };
 
+/* How far the command is, for the watchdog. */
+enum stage { STAGE_RUNS, STAGE_SAID, STAGE_DONE };
+
 struct command {
 	const char *progname;
 	struct sandbox_opts opts;
@@ -55,6 +58,7 @@ struct command {
 	size_t collections;
 	struct sandbox_stats last; /* before close */
 	size_t leaked;             /* bytes in use after it */
+	int stage;                 /* enum stage, the watchdog reads it */
 };
 
 static struct command command;
@@ -319,10 +323,15 @@ static void *watch(void *arg)
 	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000),
 	                      .tv_nsec = (long)(ns % 1000000000)};
 	char text[128];
-	int n;
+	int n, stage;
 
 	(void)arg;
 	nanosleep(&ts, NULL);
+	stage = __atomic_load_n(&command.stage, __ATOMIC_ACQUIRE);
+	if (stage == STAGE_DONE)
+		return NULL; /* in exit() */
+	if (stage == STAGE_SAID)
+		_exit(EXIT_TIME); /* hangs in a finalizer */
 	if (ftrylockfile(stdout) == 0)
 		fflush_unlocked(stdout);
 	n = snprintf(text, sizeof(text),
@@ -490,7 +499,10 @@ int main(int argc, char **argv)
 	status = exit_status(rc);
 	if (rc != SANDBOX_OK)
 		say("%s%s", sandbox_message(command.sb), "");
+	if (status == EXIT_TIME)
+		__atomic_store_n(&command.stage, STAGE_SAID, __ATOMIC_RELEASE);
 	close_sandbox();
 	close_memory();
+	__atomic_store_n(&command.stage, STAGE_DONE, __ATOMIC_RELEASE);
 	return status;
 }
