@@ -312,7 +312,7 @@ static int sb_open_state(struct sandbox *sb)
 		return rc;
 	}
 	sb_jit_mode(sb);
-	if (SB_JIT)
+	if (SB_51)
 		luamem_set_refusal_cb(&sb->mem, sb_refused, sb);
 	sb_set_mark(sb);
 	return SANDBOX_OK;

@@ -96,6 +96,7 @@ void sb_refused(void *arg)
 {
 	struct sandbox *sb = (struct sandbox *)arg;
 
+	sb->mem.want_nsize = 0; /* LuaJIT does not try again: no recovery */
 	if (sb->active && !(sb->flags & SANDBOX_CATCH_MEMORY)) {
 		sb->hooked = true;
 		sb_arm(sb->L);
@@ -110,7 +111,8 @@ static bool sb_swallowed(const struct sandbox *sb)
 
 void sb_refused(void *arg)
 {
-	(void)arg;
+	/* 5.1 does not try again: nothing is a recovery */
+	((struct sandbox *)arg)->mem.want_nsize = 0;
 }
 #endif
 
