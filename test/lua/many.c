@@ -17,7 +17,7 @@ static void sandboxes_share_a_quota(void **state)
 
 	(void)state;
 	if (count < SANDBOXES)
-		total = total / SANDBOXES * count;
+		total = small_align(total / SANDBOXES * count, QUOTA_UNIT_SIZE);
 	if (total < 4 * BOX_MIB)
 		total = 4 * BOX_MIB;
 	core_create(&core, total, 65536);
