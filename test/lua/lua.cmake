@@ -22,7 +22,8 @@ small_add_lua_test(stock)
 small_add_lua_test(many)
 # TSan holds a signal back until the program calls into its runtime, which a
 # script that spins in an uninstrumented Lua never does. Under valgrind a limit
-# of 30 ms is over before the script has begun.
+# of 30 ms is over before the script has begun, and no stack is extended while a
+# signal is delivered.
 small_add_lua_test(hostile LABELS threads notsan nomemcheck)
 
 # small_add_command_test(script): test/lua/script COMMAND STOCK for each Lua
