@@ -28,9 +28,11 @@ static void sandboxes_share_a_quota(void **state)
 		assert_int_equal(sandbox_open(&opts, &sb[i]), SANDBOX_OK);
 	}
 	for (size_t i = 0; i < count; i++) {
-		const char *text = i % 4 == 0
-			? "keep = {} for i = 1, 1e9 do keep[i] = {i} end"
-			: "local t = {} for i = 1, 100 do t[i] = i end";
+		const char *text =
+			i % 4 == 0
+				? "keep = {} for i = 1, 1e9 do keep[i] = {i} "
+		                  "end"
+				: "local t = {} for i = 1, 100 do t[i] = i end";
 		int rc = sandbox_load(sb[i], text, strlen(text), "=t");
 
 		if (rc == SANDBOX_OK)
@@ -87,8 +89,7 @@ static void lives_leave_nothing_behind(void **state)
 	for (size_t i = 0; i < n + 50; i++) {
 		struct sandbox_opts opts = {
 			.cache = &core.cache,
-			.flags = BOX_JIT && i % 4 == 0 ? SANDBOX_ALLOW_JIT
-						       : 0,
+			.flags = BOX_JIT && i % 4 == 0 ? SANDBOX_ALLOW_JIT : 0,
 			.limit = i % 4 == 0 ? 0 : BOX_MIB,
 			.max_limit = i % 4 == 0 ? 64 * BOX_MIB : 0};
 		const char *text =
