@@ -81,7 +81,8 @@ static bool has_room(struct region *region, size_t size, size_t align)
 }
 
 /* Makes sure that size bytes at align fit at the cursor. */
-static bool make_room(struct region *region, size_t size, size_t align)
+static bool make_room(struct region *region, size_t size, size_t align,
+                      bool is_reserve)
 {
 	size_t need;
 
@@ -90,7 +91,7 @@ static bool make_room(struct region *region, size_t size, size_t align)
 	/* Payloads are aligned to 16. */
 	if (small_add(size, align > 16 ? align - 16 : 0, &need))
 		return false;
-	return region_next_slab(region, need);
+	return region_next_slab(region, need, is_reserve);
 }
 
 static void check_args(const struct region *region, size_t size, size_t align,
@@ -110,7 +111,7 @@ void *region_aligned_alloc_slow(struct region *region, size_t size,
 	size_t pad;
 
 	check_args(region, size, align, "region_alloc");
-	if (!make_room(region, size, align))
+	if (!make_room(region, size, align, false))
 		return NULL;
 	pad = pad_to(region, align);
 	if (region->on_alloc != NULL)
@@ -135,7 +136,7 @@ static void *alloc_in_next(struct region *region, size_t size)
 	    cur->slab.next_in_list.next == &region->kept)
 		return NULL;
 	next = rslab_of(cur->slab.next_in_list.next);
-	if (next->slab.size - sizeof(*next) < size)
+	if (rslab_room(next) < size || region_is_surplus(region, next, size))
 		return NULL;
 	ptr = (char *)(next + 1);
 	cur->used_before = (uintptr_t)(cur + 1) - at->base;
@@ -144,14 +145,18 @@ static void *alloc_in_next(struct region *region, size_t size)
 	at->cur = next;
 	at->pos = ptr + size;
 	at->stop = (char *)next + next->slab.size;
+	/* Its header is all that the next move waits for. */
+	__builtin_prefetch(next->slab.next_in_list.next, 1);
 	return ptr;
 }
 
 void *region_alloc_slow(struct region *region, size_t size)
 {
+	const struct region_cursor *home = &region->home;
 	void *ptr = NULL;
 
-	if (!region_is_shut(region))
+	/* Kept slabs, and not shut: read where a reset has just been. */
+	if (home->stop != home->pos)
 		ptr = alloc_in_next(region, size);
 	if (small_likely(ptr != NULL))
 		return ptr;
@@ -164,7 +169,7 @@ void *region_reserve_slow(struct region *region, size_t size, size_t align)
 	size_t pad;
 
 	check_args(region, size, align, "region_reserve");
-	if (!make_room(region, size, align))
+	if (!make_room(region, size, align, true))
 		return NULL;
 	if (region->at.cur != cur)
 		region->at.cur->slab.tag |= TAG_RESERVED;
@@ -300,7 +305,7 @@ void region_set_retain(struct region *region, size_t bytes)
 		if (region_kept_pos(region) != region->kept.prev)
 			region_put_kept(region, rslab_of(region->kept.prev));
 		else
-			region_demote(region);
+			region_demote(region, rslab_of(region->kept.prev));
 	}
 	region_set_home(region);
 }

@@ -18,6 +18,12 @@ static inline bool rslab_is_kept(const struct rslab *rslab)
 	return (rslab->slab.tag & ~TAG_RESERVED) == TAG_KEPT;
 }
 
+/* Bytes that it has room for in all. */
+static inline size_t rslab_room(const struct rslab *rslab)
+{
+	return rslab->slab.size - sizeof(*rslab);
+}
+
 static inline bool region_has_callbacks(const struct region *region)
 {
 	return region->on_alloc != NULL || region->on_truncate != NULL;
@@ -58,6 +64,15 @@ static inline bool region_is_empty(const struct region *region)
 	       region->at.pos == (char *)(region->at.cur + 1);
 }
 
+/* Whether next, which size bytes fit in, could have held them and all that is
+ * in the current slab. */
+static inline bool region_is_surplus(const struct region *region,
+                                     const struct rslab *next, size_t size)
+{
+	return (size_t)(region->at.pos - (char *)(region->at.cur + 1)) <=
+	       rslab_room(next) - size;
+}
+
 /* The link before the one whose next is *tail; NULL for the first. */
 static inline struct rlist *region_link_of(struct region *region,
                                            struct rlist **tail)
@@ -83,11 +98,13 @@ void region_put_kept(struct region *region, struct rslab *rslab)
 	SMALL_SYM(region_put_kept);
 /* Leaves the current slab, which nothing is wanted of. */
 void region_leave(struct region *region) SMALL_SYM(region_leave);
-/* Moves the last kept slab, which is in use, to the rest. */
-void region_demote(struct region *region) SMALL_SYM(region_demote);
+/* Moves a kept slab that is in use to the rest. */
+void region_demote(struct region *region, struct rslab *rslab)
+	SMALL_SYM(region_demote);
 /* Enters a slab with room for size bytes; false, and the region is as before
- * but for idle slabs that it gave up in vain, when there is none. */
-bool region_next_slab(struct region *region, size_t size)
+ * but for idle slabs that it gave up in vain, when there is none. A reserve
+ * drops nothing for it, as it may be undone. */
+bool region_next_slab(struct region *region, size_t size, bool is_reserve)
 	SMALL_SYM(region_next_slab);
 
 #endif /* SMALL_REGION_IMPL_H */

@@ -89,6 +89,20 @@ void region_put_kept(struct region *region, struct rslab *rslab)
 	region_set_home(region);
 }
 
+/* Moves a kept slab that is in use to the rest. */
+void region_demote(struct region *region, struct rslab *rslab)
+{
+	struct rlist *link = &rslab->slab.next_in_list;
+
+	if (region_kept_pos(region) == link)
+		region->kept_pos = link->prev;
+	rlist_del(link);
+	region->kept_total -= rslab->slab.size;
+	rslab->slab.tag = TAG_REST;
+	region_rest_add(region, &rslab->slab);
+	region_set_home(region);
+}
+
 /* Gives the kept slabs ahead of the cursor back; false if there are none. */
 static bool give_up_kept(struct region *region)
 {
@@ -123,13 +137,30 @@ void region_leave(struct region *region)
 	                  used);
 }
 
-/* Lists a new slab where it belongs. */
-static void add_slab(struct region *region, struct rslab *rslab)
+/* Bytes of kept slabs that go with this request when `next` is entered for
+ * size bytes: the current slab's, if next has room for its contents, too. The
+ * next request then begins in the larger one and moves on less often; so kept
+ * slabs grow to what requests need, and stay few. */
+static size_t surplus(const struct region *region, const struct rslab *next,
+                      size_t size)
+{
+	const struct rslab *cur = region->at.cur;
+
+	if (cur == NULL || !rslab_is_kept(cur) ||
+	    !region_is_surplus(region, next, size))
+		return 0;
+	return cur->slab.size;
+}
+
+/* Lists a new slab where it belongs; `less` kept bytes are surplus to it. */
+static void add_slab(struct region *region, struct rslab *rslab, size_t less)
 {
 	size_t size = rslab->slab.size;
 
-	if (size <= region->retain - region->kept_total &&
+	if (size <= region->retain - (region->kept_total - less) &&
 	    rslab->slab.order <= region->cache->order_max) {
+		if (less != 0)
+			region_demote(region, region->at.cur);
 		rslab->slab.tag = TAG_KEPT;
 		region->kept_total += size;
 		rlist_add(region_kept_pos(region), &rslab->slab.next_in_list);
@@ -157,14 +188,17 @@ static void skip_small(struct region *region, size_t size)
 }
 
 /* Enters a slab with room for size bytes; false, and the region is as before
- * but for idle slabs that it gave up in vain, when there is none. */
-bool region_next_slab(struct region *region, size_t size)
+ * but for idle slabs that it gave up in vain, when there is none. A reserve
+ * drops nothing for it, as it may be undone. */
+bool region_next_slab(struct region *region, size_t size, bool is_reserve)
 {
 	struct rslab *rslab = region_kept_next(region);
 	struct slab *slab;
 	size_t need;
 
-	if (rslab != NULL && rslab->slab.size - sizeof(struct rslab) >= size) {
+	if (rslab != NULL && rslab_room(rslab) >= size) {
+		if (!is_reserve && surplus(region, rslab, size) != 0)
+			region_demote(region, region->at.cur);
 		enter(region, rslab);
 		return true;
 	}
@@ -178,22 +212,8 @@ bool region_next_slab(struct region *region, size_t size)
 	skip_small(region, slab->size);
 	rslab = (struct rslab *)slab;
 	track_undefined(slab + 1, sizeof(*rslab) - sizeof(*slab));
-	add_slab(region, rslab);
+	add_slab(region, rslab, is_reserve ? 0 : surplus(region, rslab, size));
 	track_noaccess(rslab + 1, slab->size - sizeof(*rslab));
 	enter(region, rslab);
 	return true;
-}
-
-/* Moves the last kept slab, which is in use, to the rest. */
-void region_demote(struct region *region)
-{
-	struct rslab *last = rslab_of(region->kept.prev);
-
-	if (region->at.cur == NULL || !rslab_is_kept(region->at.cur) ||
-	    region->at.cur == last)
-		region->kept_pos = region->kept.prev->prev;
-	rlist_del(&last->slab.next_in_list);
-	region->kept_total -= last->slab.size;
-	last->slab.tag = TAG_REST;
-	region_rest_add(region, &last->slab);
 }
