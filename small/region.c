@@ -4,7 +4,9 @@
  * through the slabs in use. A request that does not fit in the current slab
  * moves on to the next kept slab, or takes a new one of the smallest order
  * that fits; it is kept while the sum stays under the retain bound and joins
- * `rest` otherwise. A reset rewinds the first list and drops the second.
+ * `rest` otherwise. A kept slab whose contents the next one has room for, too,
+ * moves to the rest: kept slabs grow to what requests need, and stay few. A
+ * reset rewinds the first list and drops the second.
  *
  * Waste:  a rest of a slab too small for what came next (at most half of what
  *         is used for sizes up to a slab), 64 bytes a slab, and the retain

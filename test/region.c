@@ -169,6 +169,38 @@ static void truncate_gives_back_what_a_reserve_took(void **state)
 	assert_int_equal(region_used(&core.region), 10);
 }
 
+static void kept_slabs_grow_to_what_requests_need(void **state)
+{
+	size_t page = core.cache.order0_size;
+	struct region_stats stats;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		region_reset(&core.region);
+		fill(100, 'a');
+		fill(page, 'b');
+	}
+	region_stats(&core.region, &stats);
+	assert_int_equal(stats.slabs, 1);
+	assert_int_equal(region_total(&core.region), 2 * page);
+	region_reset(&core.region);
+	fill(100, 'c');
+	assert_int_equal(region_total(&core.region), 2 * page);
+}
+
+static void a_kept_slab_with_no_place_in_the_next_stays(void **state)
+{
+	size_t page = core.cache.order0_size;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		region_reset(&core.region);
+		fill(page / 2, 'a');
+		fill(2 * page - 100, 'b');
+		assert_int_equal(region_total(&core.region), 3 * page);
+	}
+}
+
 static void reserve_then_alloc_serves_in_place(void **state)
 {
 	char *room, *ptr;
@@ -390,6 +422,8 @@ int main(void)
 		T(a_stale_savepoint_is_refused),
 		T(truncate_gives_back_what_a_reserve_took),
 		T(a_reserved_slab_that_was_used_stays_like_any_other),
+		T(kept_slabs_grow_to_what_requests_need),
+		T(a_kept_slab_with_no_place_in_the_next_stays),
 		T(reserve_then_alloc_serves_in_place),
 		T(join_may_copy_the_padding_of_a_reserved_block),
 		T(reset_is_fine_in_every_state),
