@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lua_calls - L3: what a protected call costs. One-liners in a warm state,
- * by lua_pcall in a stock state (arm stock), by lua_pcall in a sandbox's
- * state (raw) and by sandbox_call in each mode, with and without a time limit
- * armed. The record of arm managed_limit puts its ratio to raw beside.
+ * lua_calls - L3: what a call costs. One-liners in a warm state: by a bare
+ * lua_pcall over each allocator, and what sandbox_call() adds to a lua_pcall
+ * of the same state (arm raw), with and without a time limit armed.
+ *
+ * ir_ratio is over stock for what differs by its allocator, over raw for
+ * calls of a sandbox; so is ratio_raw, in time.
  */
 #include <string.h>
 
-#include <lua.h>
-#include <lauxlib.h>
-#include <lualib.h>
-
-#include <small/lua/sandbox.h>
-
-#include "lua_calls.h"
-#include "perf.h"
+#include "lua_benches.h"
+#include "lua_hosts.h"
 
 struct row {
 	const char *name, *text;
@@ -31,20 +27,11 @@ static const struct row rows[] = {
          false, 200, 20},
 };
 
-enum kind { STOCK, RAW, NATIVE, MANAGED, ARMED, KINDS };
-
-static const char *const keys[KINDS] = {
-	"arm=stock timeout=none", "arm=raw timeout=none",
-	"arm=native timeout=none", "arm=managed_limit timeout=none",
-	"arm=managed_limit timeout=armed"};
-
 /* One arm of one row. */
 struct caller {
 	const struct row *row;
-	enum kind kind;
-	struct slab_cache *cache;
-	struct sandbox *sb;
-	lua_State *L;
+	enum host_arm arm;
+	struct host host;
 	int fn, keys, key; /* references */
 };
 
@@ -75,55 +62,43 @@ static int prepare(lua_State *L)
 static int caller_open(struct perf_arm *arm)
 {
 	struct caller *c = arm->self;
-	struct sandbox_opts opts = {.cache = c->cache, .limit = 2 << 20};
 
-	if (c->kind == STOCK) {
-		c->L = luaL_newstate();
-		luaL_openlibs(c->L);
-		lua_pushlightuserdata(c->L, c);
-		prepare(c->L);
-		lua_settop(c->L, 0);
-		return 0;
-	}
-	if (c->kind == NATIVE)
-		opts = (struct sandbox_opts){.mode = LUAMEM_NATIVE};
-	if (c->kind == ARMED)
-		opts.timeout_ns = 10000000000;
-	if (sandbox_open(&opts, &c->sb) != SANDBOX_OK)
+	if (host_open(&c->host, c->arm) != 0)
 		return -1;
-	c->L = sandbox_state(c->sb);
-	return sandbox_protect(c->sb, prepare, c) == SANDBOX_OK ? 0 : -1;
+	host_libs(&c->host);
+	host_setup(&c->host, prepare, c);
+	return 0;
 }
 
 static void caller_close(struct perf_arm *arm)
 {
 	struct caller *c = arm->self;
 
-	if (c->kind == STOCK)
-		lua_close(c->L);
-	else
-		sandbox_close(c->sb);
+	host_close(&c->host);
 }
 
 static void set_keys(const struct caller *c)
 {
-	lua_rawgeti(c->L, LUA_REGISTRYINDEX, c->keys);
-	lua_rawgeti(c->L, LUA_REGISTRYINDEX, c->key);
-	lua_rawseti(c->L, -2, 1);
-	lua_settop(c->L, 0);
+	lua_State *L = c->host.L;
+
+	lua_rawgeti(L, LUA_REGISTRYINDEX, c->keys);
+	lua_rawgeti(L, LUA_REGISTRYINDEX, c->key);
+	lua_rawseti(L, -2, 1);
+	lua_settop(L, 0);
 }
 
 static __attribute__((noinline)) void raw_loop(struct perf_arm *arm,
                                                uint64_t ops)
 {
 	const struct caller *c = arm->self;
+	lua_State *L = c->host.L;
 
 	for (uint64_t i = 0; i < ops; i++) {
 		if (c->row->has_keys)
 			set_keys(c);
-		lua_rawgeti(c->L, LUA_REGISTRYINDEX, c->fn);
-		lua_pcall(c->L, 0, 1, 0);
-		lua_settop(c->L, 0);
+		lua_rawgeti(L, LUA_REGISTRYINDEX, c->fn);
+		lua_pcall(L, 0, 1, 0);
+		lua_settop(L, 0);
 	}
 }
 
@@ -131,17 +106,20 @@ static __attribute__((noinline)) void box_loop(struct perf_arm *arm,
                                                uint64_t ops)
 {
 	const struct caller *c = arm->self;
+	lua_State *L = c->host.L;
 
 	for (uint64_t i = 0; i < ops; i++) {
 		if (c->row->has_keys)
 			set_keys(c);
-		lua_rawgeti(c->L, LUA_REGISTRYINDEX, c->fn);
-		sandbox_call(c->sb, 0, 1);
-		lua_settop(c->L, 0);
+		lua_rawgeti(L, LUA_REGISTRYINDEX, c->fn);
+		sandbox_call(c->host.sb, 0, 1);
+		lua_settop(L, 0);
 	}
 }
 
-static struct perf_arm *arms_of_row;
+/* Of the row that is compared. */
+static struct perf_arm *arm_of[HOST_ARMS];
+static double allocs;
 
 static double median_of(const struct perf_arm *arm)
 {
@@ -153,38 +131,52 @@ static double median_of(const struct perf_arm *arm)
 
 static void report(struct perf_arm *arm)
 {
-	struct perf_arm *raw = &arms_of_row[RAW];
-	struct perf_arm *native = &arms_of_row[NATIVE];
+	const struct caller *c = arm->self;
 
-	if (arm->rounds == 0 || raw->rounds == 0 || native->rounds == 0)
-		return;
-	perf_put(" ratio_raw=%.3f", median_of(arm) / median_of(raw));
-	perf_put(" ratio_native=%.3f", median_of(arm) / median_of(native));
+	perf_put(" ratio_native=%.3f",
+	         median_of(arm) / median_of(arm_of[HOST_NATIVE]));
+	if (c->arm >= HOST_SANDBOX)
+		perf_put(" ratio_raw=%.3f",
+		         median_of(arm) / median_of(arm_of[HOST_RAW]));
+	if (c->arm == HOST_STOCK)
+		allocs = host_growths(c->host.L, arm, c->row->count);
+	perf_put(" allocs_op=%.3g", allocs);
 }
 
-void bench_calls(struct slab_cache *cache)
+static void set_arm(struct perf_arm *arm, struct caller *c)
 {
-	for (size_t i = 0; i < lengthof(rows); i++) {
-		struct caller callers[KINDS];
-		struct perf_arm arms[KINDS];
+	const struct row *row = c->row;
 
-		memset(arms, 0, sizeof(arms));
-		for (int k = 0; k < KINDS; k++) {
-			callers[k] = (struct caller){.row = &rows[i],
-			                             .kind = (enum kind)k,
-			                             .cache = cache};
-			perf_key(&arms[k], "lua=5.4 row=%s %s", rows[i].name,
-			         keys[k]);
-			arms[k].ops = rows[i].ops / perf_pick(10, 4, 1);
-			arms[k].count = rows[i].count;
-			arms[k].is_gate = true;
-			arms[k].self = &callers[k];
-			arms[k].open = caller_open;
-			arms[k].loop = k <= RAW ? raw_loop : box_loop;
-			arms[k].report = report;
-			arms[k].close = caller_close;
+	memset(arm, 0, sizeof(*arm));
+	perf_key(arm, "lua=%s row=%s arm=%s timeout=%s", HOST_LUA, row->name,
+	         host_name(c->arm), c->arm == HOST_ARMED ? "armed" : "none");
+	arm->ops = row->ops / perf_pick(20, 10, 1);
+	arm->count = row->count;
+	arm->is_gate = host_is_gate(c->arm);
+	arm->base = arm_of[c->arm >= HOST_RAW ? HOST_RAW : HOST_STOCK];
+	arm->self = c;
+	arm->open = caller_open;
+	arm->loop = c->arm < HOST_SANDBOX ? raw_loop : box_loop;
+	arm->report = report;
+	arm->close = caller_close;
+}
+
+void bench_calls(void)
+{
+	static struct perf_arm arms[HOST_ARMS];
+	static struct caller callers[HOST_ARMS];
+
+	for (size_t i = 0; i < lengthof(rows); i++) {
+		size_t n = 0;
+
+		for (int k = 0; k < HOST_ARMS; k++) {
+			if (!host_is_here((enum host_arm)k))
+				continue;
+			callers[k].row = &rows[i];
+			callers[k].arm = (enum host_arm)k;
+			arm_of[k] = &arms[n];
+			set_arm(&arms[n++], &callers[k]);
 		}
-		arms_of_row = arms;
-		perf_compare("lua_calls", arms, KINDS);
+		perf_compare("lua_calls", arms, n);
 	}
 }

@@ -227,7 +227,8 @@ static void arm_close(struct perf_arm *arm)
 		arm->close(arm);
 }
 
-/* Prints for each dump pair: the record it belongs to, N, its floor. */
+/* Prints for each dump pair: the record it belongs to, N, its floor and its
+ * base. */
 static void compare_counts(const char *bench, struct perf_arm *arms,
                            size_t count)
 {
@@ -248,8 +249,9 @@ static void compare_counts(const char *bench, struct perf_arm *arms,
 		count_loop(arm, arm->count);
 		count_loop(arm, arm->count * 2);
 		arm_close(arm);
-		printf("count\tbench=%s %s\t%llu\tbench=%s %s\n", bench,
-		       arm->key, (unsigned long long)arm->count, bench, floor);
+		printf("count\tbench=%s %s\t%llu\tbench=%s %s\tbench=%s %s\n",
+		       bench, arm->key, (unsigned long long)arm->count, bench,
+		       floor, bench, arm->base != NULL ? arm->base->key : "-");
 		fflush(stdout);
 	}
 }

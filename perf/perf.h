@@ -71,6 +71,7 @@ struct perf_arm {
 	bool is_gate;           /* counted in a default run too */
 	bool is_floor;          /* the bare loop that others are compared to */
 	bool is_fresh;          /* open and close around each round */
+	struct perf_arm *base;  /* ir_ratio is over this one, NULL: none */
 	void *self;             /* the bench's own */
 	int (*open)(struct perf_arm *arm); /* -1: not here, arm is skipped */
 	void (*before)(struct perf_arm *arm);

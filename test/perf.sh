@@ -23,7 +23,7 @@ expect()
 tab=$(printf '\t')
 cat >"$work/counts" <<-END
 	count${tab}bench=b arm=floor${tab}10${tab}bench=b arm=floor
-	count${tab}bench=b arm=ours${tab}10${tab}bench=b arm=floor
+	count${tab}bench=b arm=ours${tab}10${tab}bench=b arm=floor${tab}bench=b arm=floor
 	ir${tab}103
 	ir${tab}203
 	ir${tab}507
@@ -43,7 +43,7 @@ awk -f merge.awk "$work/counts" "$work/raw" >"$work/got"
 expect "counts are merged, the floor is taken off" <<-END
 	# seed: 1
 	bench=b arm=floor${tab}ns_op=1 ns_min=1 ns_max=2 ir_op=10.0 syscalls_op=0 faults=0
-	bench=b arm=ours${tab}ns_op=5 ns_min=4 ns_max=6 ir_op=50.0 ir_net=40.0 syscalls_op=2 faults=0
+	bench=b arm=ours${tab}ns_op=5 ns_min=4 ns_max=6 ir_op=50.0 ir_net=40.0 ir_ratio=5.000 syscalls_op=2 faults=0
 	bench=b arm=other${tab}ns_op=9 ns_min=8 ns_max=9 faults=0
 END
 
