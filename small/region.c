@@ -208,6 +208,18 @@ static bool is_reserved(const struct region *region)
 	       (region->at.cur->slab.tag & TAG_RESERVED) != 0;
 }
 
+/* Debug builds: what is cut off shows that it was, and is nobody's. */
+static void scrub(struct region *region, char *from)
+{
+	char *end = region->at.pos;
+
+	track_undefined(from, (size_t)(end - from));
+	track_fill(from, 'P', (size_t)(end - from));
+	if (region->reserved > end)
+		end = region->reserved;
+	track_noaccess(from, (size_t)(end - from));
+}
+
 void region_truncate_slow(struct region *region, size_t used)
 {
 	cache_check_thread(region->cache, "region_truncate");
@@ -215,17 +227,14 @@ void region_truncate_slow(struct region *region, size_t used)
 		small_panic("region_truncate", "more than is used");
 	if (is_reserved(region))
 		region_leave(region);
-	while (region->at.cur != NULL && region_used_before(region) > used)
+	while (region->at.cur != NULL && region_used_before(region) > used) {
+		scrub(region, (char *)(region->at.cur + 1));
 		region_leave(region);
+	}
 	if (region->at.cur != NULL) {
 		char *pos = (char *)region->at.base + used;
-		size_t size = (size_t)(region->at.pos - pos);
 
-		track_undefined(pos, size);
-		track_fill(pos, 'P', size);
-		if (region->reserved > region->at.pos)
-			size = (size_t)(region->reserved - pos);
-		track_noaccess(pos, size);
+		scrub(region, pos);
 		if (pos != region->at.pos)
 			region->at.cur->slab.tag &= (uint8_t)~TAG_RESERVED;
 		region_set_cursor(region, region->at.cur,

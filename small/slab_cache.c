@@ -274,8 +274,9 @@ static struct slab *map_large(struct slab_cache *cache, size_t size,
 	return slab;
 }
 
-/* As map_large(), once more after all that this cache holds is merged: a
- * spare may be what keeps a whole slab from going back. */
+/* As map_large(), once more after all that this cache holds is merged, as a
+ * spare may be what keeps a whole slab from going back, and after idle slabs
+ * are unmapped: not only the quota refuses. */
 static struct slab *get_mapping(struct slab_cache *cache, size_t size,
                                 uint8_t reserve)
 {
@@ -284,6 +285,7 @@ static struct slab *get_mapping(struct slab_cache *cache, size_t size,
 	if (slab != NULL)
 		return slab;
 	slab_cache_trim(cache);
+	slab_arena_trim(cache->arena);
 	return map_large(cache, size, reserve);
 }
 

@@ -2,6 +2,8 @@
 /* region - each promise of region.h; cases 1 and 3 to 9 of the field. */
 #include "core.h"
 
+#include <small/track.h>
+
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)
 
@@ -199,6 +201,27 @@ static void a_kept_slab_with_no_place_in_the_next_stays(void **state)
 		fill(2 * page - 100, 'b');
 		assert_int_equal(region_total(&core.region), 3 * page);
 	}
+}
+
+static void truncate_fills_what_it_cuts_off(void **state)
+{
+	(void)state;
+#if TRACK_ENABLED && !TRACK_ASAN
+	size_t page = core.cache.order0_size;
+	char *first, *next;
+
+	first = fill(page - 100, 'a');
+	next = fill(page, 'b');
+	region_truncate(&core.region, 1);
+	track_defined(first, page - 100);
+	track_defined(next, page);
+	assert_int_equal(first[1], 'P');
+	assert_int_equal(first[page - 101], 'P');
+	assert_int_equal(next[0], 'P');
+	assert_int_equal(next[page - 1], 'P');
+	track_noaccess(first + 1, page - 101);
+	track_noaccess(next, page);
+#endif
 }
 
 static void reserve_then_alloc_serves_in_place(void **state)
@@ -424,6 +447,7 @@ int main(void)
 		T(a_reserved_slab_that_was_used_stays_like_any_other),
 		T(kept_slabs_grow_to_what_requests_need),
 		T(a_kept_slab_with_no_place_in_the_next_stays),
+		T(truncate_fills_what_it_cuts_off),
 		T(reserve_then_alloc_serves_in_place),
 		T(join_may_copy_the_padding_of_a_reserved_block),
 		T(reset_is_fine_in_every_state),

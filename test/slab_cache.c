@@ -273,6 +273,23 @@ static void idle_slabs_give_their_quota_to_one_large_block(void **state)
 	}
 }
 
+/* The quota has room: it is the OS that lacks memory. */
+static void idle_slabs_are_unmapped_when_the_os_refuses(void **state)
+{
+	(void)state;
+	create(64 * MIB, MIB);
+	slab_arena_set_retain(&core.arena, 8 * MIB);
+	get(0, 8, MIB - slab_sizeof());
+	put(0, 8);
+	assert_true(core.arena.used >= 7 * MIB);
+	fault_set(FAULT_MMAP, 1, false);
+	get(0, 1, 2 * MIB);
+	assert_int_equal(fault_refused(), 1);
+	assert_true(quota_used(&core.quota) <= 4 * MIB);
+	fault_clear();
+	put(0, 1);
+}
+
 /* The first of an order to be put stay as spares, here each the last piece of
  * another arena slab. */
 static void spares_do_not_keep_a_large_block_from_its_quota(void **state)
@@ -578,6 +595,7 @@ int main(void)
 		T(a_slab_above_the_arena_s_is_charged_aligned_and_counted),
 		T(another_cache_gets_what_the_first_put_back),
 		T(idle_slabs_give_their_quota_to_one_large_block),
+		T(idle_slabs_are_unmapped_when_the_os_refuses),
 		T(spares_do_not_keep_a_large_block_from_its_quota),
 		T(a_change_of_sizes_finds_all_memory_again),
 		T(asking_on_after_a_refusal_stays_refused_until_some_are_freed),
