@@ -26,9 +26,11 @@ enum fault_point {
 	FAULT_LESSOR = 16, /* quota_lease */
 	FAULT_BLOCK = 32,  /* a block of a freelist or of luamem's malloc */
 	FAULT_ALL = 63,
-	/* Not an acquisition, and no call fails by it: munmap, which may have
+	/* Not acquisitions, and no call fails by them: munmap, which may have
 	 * to split a mapping. */
-	FAULT_MUNMAP = 64
+	FAULT_MUNMAP = 64,
+	/* The kernel tells which pages were written, see dirty.h. Likewise. */
+	FAULT_WATCH = 128
 };
 
 #ifdef SMALL_FAULT

@@ -79,7 +79,8 @@ static bool limit_holds(const struct freelist *f)
 {
 	if (f->limit > f->max_limit || f->is_squeezed != (f->low > f->lim))
 		return false;
-	return f->end <= f->lim || (f->is_squeezed && f->end == f->low);
+	return f->end <= f->lim || f->end == f->held ||
+	       (f->is_squeezed && f->end == f->low);
 }
 
 /* Is the block at g, which a list of this class holds, as it should be? */

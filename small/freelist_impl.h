@@ -57,8 +57,9 @@ struct freelist {
 	uint64_t *bitmap;  /* bit set: an end of a free block */
 	uint32_t *heads;   /* of each class */
 	/* The piece. */
-	struct region *region; /* NULL: a buffer */
-	size_t limit;          /* bytes, slab header included */
+	struct region *region;              /* NULL: a buffer */
+	struct freelist_snapshot *snapshot; /* NULL: none */
+	size_t limit;                       /* bytes, slab header included */
 	size_t max_limit;
 	size_t cap;      /* as in the options */
 	uintptr_t owner; /* small_thread_id() */
@@ -74,6 +75,7 @@ struct freelist {
 	uint32_t table;   /* where classes, bitmap and heads are */
 	uint32_t table_size;
 	uint32_t first;     /* the first granule that a block can have */
+	uint32_t held;      /* granules of a snapshot: they stay committed */
 	uint32_t none;      /* no run of so many exists while nothing waits */
 	uint16_t class_max; /* classes in the table */
 	uint8_t shift;      /* log2 of the granule */
@@ -308,6 +310,15 @@ void freelist_set_quick(struct freelist *f, bool is_open)
 	SMALL_SYM(freelist_set_quick);
 /* The bound on what waits, from what is free; never above the cap. */
 void freelist_adapt(struct freelist *f) SMALL_SYM(freelist_adapt);
+
+/* Pages behind the end of what may be used go back. */
+void freelist_give_back(struct freelist *f) SMALL_SYM(freelist_give_back);
+
+/* --- freelist_snapshot.c --- */
+
+/* The snapshot goes, and with it what it holds. */
+void freelist_snapshot_drop(struct freelist *f)
+	SMALL_SYM(freelist_snapshot_drop);
 
 /* --- freelist_block.c --- */
 

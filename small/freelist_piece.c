@@ -139,11 +139,12 @@ void freelist_adapt(struct freelist *f)
 		freelist_flush(f, 4);
 }
 
-/* Pages behind the end of what may be used go back. */
-static void give_back(struct freelist *f)
+void freelist_give_back(struct freelist *f)
 {
 	uint32_t least = (uint32_t)(f->low > f->lim ? f->low : f->lim);
 
+	if (least < f->held)
+		least = f->held;
 	if (least < f->end && f->region == NULL)
 		f->end = least;
 	else if (least < f->end)
@@ -169,7 +170,7 @@ void freelist_retreat(struct freelist *f)
 {
 	while (trim(f))
 		continue;
-	give_back(f);
+	freelist_give_back(f);
 	if (f->low <= f->lim) {
 		f->is_squeezed = 0;
 		freelist_set_quick(f, true);
@@ -204,7 +205,7 @@ int freelist_set_limit(struct freelist *f, size_t limit)
 	if (f->is_squeezed)
 		freelist_retreat(f);
 	else
-		give_back(f);
+		freelist_give_back(f);
 	return 0;
 }
 
@@ -373,6 +374,7 @@ void freelist_destroy(struct freelist *f)
 {
 	struct region *region = f->region;
 
+	freelist_snapshot_drop(f);
 	track_undefined(f, (size_t)f->end << f->shift);
 	f->magic = 0;
 	if (region != NULL)
@@ -385,7 +387,7 @@ void freelist_reset(struct freelist *f)
 	lay_out(f, f->cover);
 	f->is_squeezed = f->low > f->lim;
 	freelist_set_quick(f, !f->is_squeezed);
-	give_back(f);
+	freelist_give_back(f);
 }
 
 void freelist_set_thread(struct freelist *f)
