@@ -59,6 +59,26 @@ static inline void *chain_take(struct chain *chain, struct chain_slab *slab,
 	return ptr;
 }
 
+/* A server that resets by hand frees what has grown past the rule. */
+static inline void chain_end(struct chain *chain, void (*reset)(struct chain *))
+{
+	if (chain->used > STRATEGY_RULE)
+		chain_free(chain);
+	else
+		reset(chain);
+}
+
+/* What all of them fill in of a struct strategy. */
+/* clang-format off */
+#define STRATEGY_CHAIN               \
+	.has_cache = true,           \
+	.create = chain_create,      \
+	.used = chain_used,          \
+	.held = chain_held,          \
+	.slabs = chain_count,        \
+	.destroy = chain_destroy
+/* clang-format on */
+
 static inline void *chain_alloc(struct chain *chain, size_t size,
                                 chain_slow_f slow)
 {

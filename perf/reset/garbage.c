@@ -14,16 +14,6 @@ static void *garbage_create(const struct strategy *s, struct slab_cache *cache)
 	return region;
 }
 
-static void *garbage_alloc(void *self, size_t size)
-{
-	return region_alloc(self, size);
-}
-
-static void garbage_reset(void *self)
-{
-	region_reset(self);
-}
-
 static size_t garbage_used(const void *self)
 {
 	return region_used(self);
@@ -65,14 +55,10 @@ const struct strategy strategy_garbage = {
 	.name = "garbage",
 	.has_cache = true,
 	.create = garbage_create,
-	.alloc = garbage_alloc,
-	.reset = garbage_reset,
-	.end = garbage_reset,
+	.reset = one_end,
 	.used = garbage_used,
 	.held = garbage_held,
 	.slabs = garbage_slabs,
 	.destroy = garbage_destroy,
-	.run = run,
-	.time = run_timed,
-	.time_pieces = run_pieces,
+	STRATEGY_LOOPS,
 };

@@ -5,6 +5,16 @@
  * an allocation; end(self), what a server calls when a request is over.
  * So no arm pays for a call that a program would not make.
  */
+static void *one_alloc(void *self, size_t size)
+{
+	return take(self, size);
+}
+
+static void one_end(void *self)
+{
+	end(self);
+}
+
 static void run(void **selves, size_t regions, const struct load *load,
                 size_t n)
 {
@@ -53,3 +63,13 @@ static void run_pieces(void **selves, size_t regions, const struct load *load,
 		k = k + 1 < regions ? k + 1 : 0;
 	}
 }
+
+/* What this file fills in of a struct strategy. */
+/* clang-format off */
+#define STRATEGY_LOOPS               \
+	.alloc = one_alloc,          \
+	.end = one_end,              \
+	.run = run,                  \
+	.time = run_timed,           \
+	.time_pieces = run_pieces
+/* clang-format on */

@@ -51,16 +51,6 @@ static inline void end(struct pieces *p)
 	p->count = p->used = 0;
 }
 
-static void *pieces_alloc(void *self, size_t size)
-{
-	return take(self, size);
-}
-
-static void pieces_reset(void *self)
-{
-	end(self);
-}
-
 static size_t pieces_used(const void *self)
 {
 	return ((const struct pieces *)self)->used;
@@ -86,20 +76,16 @@ static void pieces_destroy(void *self)
 /* held: what the program still refers to; the allocator's own reserve shows
  * in rss_kib. */
 /* clang-format off */
-#define STRATEGY_PIECES(id)                                            \
-	const struct strategy strategy_##id = {                        \
-		.name = #id,                                          \
-		.create = pieces_create,                              \
-		.alloc = pieces_alloc,                                \
-		.reset = pieces_reset,                                \
-		.end = pieces_reset,                                  \
-		.used = pieces_used,                                  \
-		.held = pieces_used,                                  \
-		.slabs = pieces_count,                                \
-		.destroy = pieces_destroy,                            \
-		.run = run,                                           \
-		.time = run_timed,                                    \
-		.time_pieces = run_pieces,                            \
+#define STRATEGY_PIECES(id)                       \
+	const struct strategy strategy_##id = {   \
+		.name = #id,                      \
+		.create = pieces_create,          \
+		.reset = one_end,                 \
+		.used = pieces_used,              \
+		.held = pieces_used,              \
+		.slabs = pieces_count,            \
+		.destroy = pieces_destroy,        \
+		STRATEGY_LOOPS,                   \
 	}
 /* clang-format on */
 

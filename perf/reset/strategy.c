@@ -48,16 +48,12 @@ static size_t floor_zero(const void *self)
 const struct strategy strategy_floor = {
 	.name = "floor",
 	.create = floor_create,
-	.alloc = take,
-	.reset = end,
-	.end = end,
+	.reset = one_end,
 	.used = floor_zero,
 	.held = floor_zero,
 	.slabs = floor_zero,
-	.destroy = end,
-	.run = run,
-	.time = run_timed,
-	.time_pieces = run_pieces,
+	.destroy = one_end,
+	STRATEGY_LOOPS,
 };
 
 void load_fill(uint32_t sizes[REQUEST_PIECES], uint32_t payload)

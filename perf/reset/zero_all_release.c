@@ -28,28 +28,14 @@ static inline void *take(struct chain *chain, size_t size)
 	return chain_alloc(chain, size, slow);
 }
 
-static void *zero_all_release_alloc(void *self, size_t size)
-{
-	return take(self, size);
-}
-
 static void zero_all_release_reset(void *self)
 {
 	chain_rewind_all(self);
 }
 
-/* A server that resets by hand frees what has grown past the rule. */
 static inline void end(struct chain *chain)
 {
-	if (chain->used > STRATEGY_RULE)
-		chain_free(chain);
-	else
-		chain_rewind_all(chain);
-}
-
-static void zero_all_release_end(void *self)
-{
-	end(self);
+	chain_end(chain, chain_rewind_all);
 }
 
 #include "loops.h"
@@ -57,16 +43,7 @@ static void zero_all_release_end(void *self)
 const struct strategy strategy_zero_all_release = {
 	.name = "zero_all_release",
 	.keeps_all = true,
-	.has_cache = true,
-	.create = chain_create,
-	.alloc = zero_all_release_alloc,
 	.reset = zero_all_release_reset,
-	.end = zero_all_release_end,
-	.used = chain_used,
-	.held = chain_held,
-	.slabs = chain_count,
-	.destroy = chain_destroy,
-	.run = run,
-	.time = run_timed,
-	.time_pieces = run_pieces,
+	STRATEGY_CHAIN,
+	STRATEGY_LOOPS,
 };
