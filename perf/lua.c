@@ -167,6 +167,9 @@ static const struct perf_bench benches[] = {
 	{"lua_batch", bench_batch, false},
 	{"lua_script", bench_script, true},
 	{"lua_min_limit", bench_min_limit, true},
+	{"lua_rollback", bench_rollback, true},
+	{"lua_drop", bench_drop, true},
+	{"lua_pool", bench_pool, false},
 };
 
 int main(int argc, char **argv)

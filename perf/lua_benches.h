@@ -15,6 +15,11 @@ void bench_batch(void);
 /* lua_calls.c: L3 */
 void bench_calls(void);
 
+/* lua_snapshot.c, lua_pool.c: L6 */
+void bench_rollback(void);
+void bench_drop(void);
+void bench_pool(void);
+
 /* lua_limits.c: the smallest limits of state and libraries; */
 void bench_min_limit(void);
 /* of a script at a size, over the smallest of an ideal allocator. */

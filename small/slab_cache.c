@@ -359,6 +359,9 @@ struct slab *slab_get_growable(struct slab_cache *cache, size_t size,
 	reserve = reserve_code(max_size);
 	if (reserve == 0)
 		return NULL;
+	cache_lock(cache);
+	cache_sort(cache, SLAB_CACHE_SORT);
+	cache_unlock(cache);
 	slab = get_mapping(cache, size, reserve);
 	return slab == NULL ? NULL : hand_out(cache, slab);
 }

@@ -17,11 +17,14 @@ set(SMALL_LUA_SOURCES
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_host.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_libs.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_load.c
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_pool.c
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_snapshot.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_table.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_time.c
 )
 set(SMALL_LUA_HEADERS
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox.h
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_pool.h
 )
 set(SMALL_LUA_COMMAND ${PROJECT_SOURCE_DIR}/small/lua/small-lua.c)
 set(SMALL_LUA_MAP ${PROJECT_SOURCE_DIR}/small/lua/libsmall-lua.map)

@@ -95,7 +95,7 @@ static void luamem_granted(struct luamem *m, void *ptr, size_t osize,
 	m->slow &= ~(unsigned)LUAMEM_SLOW_WANT;
 }
 
-static void luamem_pressure(struct luamem *m)
+void luamem_pressure(struct luamem *m)
 {
 	size_t used = luamem_used(m);
 	ptrdiff_t delta = (ptrdiff_t)(used - m->pressure_used);

@@ -153,11 +153,16 @@ SMALL_API int luamem_create(struct luamem *m, const struct luamem_opts *opts,
 
 /*
  * Gives everything back; the interpreter must be closed or is forgotten with
- * it. Managed: O(1), that is how one is dropped. Tracked and native can not
- * know blocks that were not freed: those leak, and used() tells; the quota
- * gets their leases back.
+ * it. Managed: nothing is walked, its pages are unmapped. Tracked and native
+ * can not know blocks that were not freed: those leak, and used() tells; the
+ * quota gets their leases back.
  */
 SMALL_API void luamem_destroy(struct luamem *m) SMALL_SYM(luamem_destroy);
+
+/* The same, but a heap in a region of its own becomes garbage of the cache,
+ * in constant time: it goes back, with its charge, with the next slow paths
+ * of the cache, with slab_cache_trim(), or when anybody needs it. */
+SMALL_API void luamem_drop(struct luamem *m) SMALL_SYM(luamem_drop);
 
 /* The lua_Alloc function; ud is a struct luamem. */
 SMALL_API void *luamem_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
@@ -190,6 +195,27 @@ SMALL_API int luamem_take(struct luamem *m, size_t bytes)
 /* Takes that back; bytes are of luamem_take(). */
 SMALL_API void luamem_give(struct luamem *m, size_t bytes)
 	SMALL_SYM(luamem_give);
+
+/*
+ * Remembers the interpreter's memory as it is, and `extra` bytes of the
+ * caller's beside it; see freelist_snapshot.h. Managed mode, between runs.
+ * -1, and nothing changed: *cause says which of quota and system refused, or
+ * LUAMEM_NONE: another mode, an open section or its overflow, a snapshot that
+ * exists.
+ */
+SMALL_API int luamem_snapshot(struct luamem *m, size_t extra,
+                              enum luamem_cause *cause)
+	SMALL_SYM(luamem_snapshot);
+/* The caller's bytes; NULL without a snapshot. */
+SMALL_API void *luamem_snapshot_extra(const struct luamem *m)
+	SMALL_SYM(luamem_snapshot_extra);
+/*
+ * Puts heap, limit, statistics, mark and callbacks back. What stays is the
+ * host's: the owner thread, and what luamem_take() charged, as no rollback
+ * frees it. -1: no snapshot, or a section is open.
+ */
+SMALL_API int luamem_rollback(struct luamem *m) SMALL_SYM(luamem_rollback);
+SMALL_API void luamem_discard(struct luamem *m) SMALL_SYM(luamem_discard);
 
 /* NULL = none; batch 0 = 64 KiB. */
 SMALL_API void luamem_set_pressure_cb(struct luamem *m, luamem_pressure_f cb,

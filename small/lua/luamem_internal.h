@@ -39,6 +39,14 @@ void *luamem_overflow_alloc(struct luamem *m, void *ptr, size_t osize,
 /* A block of it was freed. */
 void luamem_overflow_freed(struct luamem *m) SMALL_SYM(luamem_overflow_freed);
 
+/* Tells the host of a change that is worth a batch. */
+void luamem_pressure(struct luamem *m) SMALL_SYM(luamem_pressure);
+/* The overflow goes, with what is in it. */
+void luamem_drop_overflow(struct luamem *m) SMALL_SYM(luamem_drop_overflow);
+/* What is used outside of the heap leaves it so much less. */
+int luamem_limit_heap(struct luamem *m, size_t limit)
+	SMALL_SYM(luamem_limit_heap);
+
 /* tracked and native */
 void *luamem_malloc_grow(struct luamem *m, void *ptr, size_t osize,
                          size_t nsize, enum luamem_cause *cause)

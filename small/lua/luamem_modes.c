@@ -12,6 +12,7 @@
 #include <small/lua/luamem_internal.h>
 
 #include <small/fault.h>
+#include <small/freelist_snapshot.h>
 #include <small/quota.h>
 #if __has_include(<small/quota_lessor.h>)
 # include <small/quota_lessor.h>
@@ -187,7 +188,7 @@ int luamem_create(struct luamem *m, const struct luamem_opts *opts,
 	return 0;
 }
 
-static void luamem_drop_overflow(struct luamem *m)
+void luamem_drop_overflow(struct luamem *m)
 {
 	if (m->overflow == NULL)
 		return;
@@ -218,8 +219,18 @@ void luamem_destroy(struct luamem *m)
 	m->mark = SIZE_MAX;
 }
 
-/* What is used outside of the heap leaves it so much less. */
-static int luamem_limit_heap(struct luamem *m, size_t limit)
+void luamem_drop(struct luamem *m)
+{
+	if (m->region == &m->own) {
+		/* the pieces are the region's; the snapshot is one of them */
+		region_reset(&m->own);
+		m->heap = m->overflow = NULL;
+		m->overflow_buf = NULL;
+	}
+	luamem_destroy(m);
+}
+
+int luamem_limit_heap(struct luamem *m, size_t limit)
 {
 	size_t outside = m->taken + luamem_overflow(m);
 
@@ -406,6 +417,8 @@ const char *luamem_check_heap(const struct luamem *m)
 
 	if (m->heap != NULL)
 		broken = freelist_check(m->heap);
+	if (broken == NULL && m->heap != NULL)
+		broken = freelist_snapshot_check(m->heap);
 	if (broken == NULL && m->overflow != NULL)
 		broken = freelist_check(m->overflow);
 	return broken;

@@ -15,9 +15,9 @@
 #define SB_ALL_FLAGS (2 * SANDBOX_NO_SIGNAL - 1)
 
 static const char *const sb_rc_names[] = {
-	"ok",           "runtime error",     "syntax error",
-	"memory limit", "memory quota",      "out of memory",
-	"time limit",   "instruction limit", "misuse"};
+	"ok",           "runtime error", "syntax error",   "memory limit",
+	"memory quota", "out of memory", "time limit",     "instruction limit",
+	"misuse",       "busy",          "foreign module", "unsupported"};
 
 const char *sandbox_rc_name(int rc)
 {
@@ -412,7 +412,7 @@ void sandbox_drop(struct sandbox *sb)
 		return;
 	}
 	sb_jit_flush(sb);
-	luamem_destroy(&sb->mem);
+	luamem_drop(&sb->mem);
 	free(sb);
 }
 

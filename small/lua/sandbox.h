@@ -60,7 +60,11 @@ enum sandbox_rc {
 	SANDBOX_MEM_SYSTEM = 5,   /* the operating system */
 	SANDBOX_TIMEOUT = 6,      /* the time limit, or sandbox_interrupt() */
 	SANDBOX_INSTRUCTIONS = 7, /* the instruction limit */
-	SANDBOX_MISUSE = 8        /* arguments or state do not allow it */
+	SANDBOX_MISUSE = 8,       /* arguments or state do not allow it */
+	/* of snapshot and rollback: */
+	SANDBOX_BUSY = 9,        /* a call or a coroutine is running */
+	SANDBOX_FOREIGN = 10,    /* more is open than can be put back */
+	SANDBOX_UNSUPPORTED = 11 /* not managed mode, or the JIT is on */
 };
 
 /* What is opened beyond the whitelist, and which promise that weakens. */
@@ -121,7 +125,8 @@ SMALL_API int sandbox_open(const struct sandbox_opts *opts,
  * bytes that were still in use in between: 0, but for C modules that leak. */
 SMALL_API size_t sandbox_close(struct sandbox *sb) SMALL_SYM(sandbox_close);
 /* Forgets the interpreter without walking it: no finalizer runs, no file is
- * closed. O(1) in managed mode; in others as sandbox_close(). */
+ * closed. O(1) in managed mode, see luamem_drop(); in others as
+ * sandbox_close(). */
 SMALL_API void sandbox_drop(struct sandbox *sb) SMALL_SYM(sandbox_drop);
 
 /* The main thread; its stack is empty after open. */
@@ -197,6 +202,36 @@ SMALL_API int sandbox_set_instructions(struct sandbox *sb, uint64_t n)
 /* Hands the sandbox to the calling thread. */
 SMALL_API int sandbox_set_thread(struct sandbox *sb)
 	SMALL_SYM(sandbox_set_thread);
+
+/*
+ * Remembers the interpreter as it is, garbage collected, so that a rollback
+ * makes it what it is now, in place: a new interpreter with its prelude run
+ * costs what copying its heap costs. Between calls. Its memory is charged to
+ * the quota, and stays until discard, drop or close; one at a time.
+ *
+ * What is put back: everything in the heap (globals, metatables, upvalues,
+ * registry, stack, coroutines, the collector's state and settings, hooks, the
+ * seeds of hashes and, in 5.4 and LuaJIT, of math.random), limits, statistics
+ * and message. What is not: anything outside, so a state with io, package or
+ * a C module is refused (SANDBOX_FOREIGN), but for modules that `safe`, a
+ * list that ends with NULL, names: by their names in package.loaded, and the
+ * names of their types that have a finalizer. A module is safe when it keeps
+ * nothing outside of the heap: objects made since the snapshot are forgotten,
+ * not finalized, those ended since are back. Threads, owner and memory that
+ * luamem_take() charged stay as they are; 5.1 and 5.3 take random numbers
+ * from the C library.
+ *
+ * Values on the stack, pointers to strings and refs from before the snapshot
+ * are good after a rollback; those made since are not.
+ */
+SMALL_API int sandbox_snapshot(struct sandbox *sb, const char *const *safe)
+	SMALL_SYM(sandbox_snapshot);
+/* Between calls, any number of times. Fails only with SANDBOX_BUSY, or
+ * SANDBOX_MISUSE without a snapshot; changes nothing then. A coroutine that
+ * the host resumes by itself must not be what calls it. */
+SMALL_API int sandbox_rollback(struct sandbox *sb) SMALL_SYM(sandbox_rollback);
+/* Gives the snapshot's memory back; SANDBOX_BUSY inside of a call. */
+SMALL_API int sandbox_discard(struct sandbox *sb) SMALL_SYM(sandbox_discard);
 
 /* Ends the running call as SANDBOX_TIMEOUT; nothing without one. For a signal
  * handler on the owner's thread, or a C function that the script called. */
