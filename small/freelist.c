@@ -14,6 +14,7 @@
  * allocator that does not move blocks has a better bound than that order.
  */
 #include <small/freelist_index.h>
+#include <small/freelist_shadow.h>
 
 /* The offset in granules of a pointer; more than any piece has when it is
  * misaligned, as the bits below a granule come to the top. */
@@ -127,9 +128,8 @@ static inline void *pop(struct freelist *f, size_t n, size_t size,
 	return count_used(f, node, size);
 }
 
-void *freelist_alloc(struct freelist *f, size_t size)
+static inline void *alloc(struct freelist *f, size_t size)
 {
-	freelist_owner(f, "freelist_alloc");
 	/* 0, and what wraps to it, finds the list that is always empty. */
 	size_t n = (size + 15) >> 4;
 
@@ -139,6 +139,16 @@ void *freelist_alloc(struct freelist *f, size_t size)
 	if (small_likely(n < f->quick8))
 		return pop(f, n + 2, size, 3);
 	return alloc_slow(f, size);
+}
+
+void *freelist_alloc(struct freelist *f, size_t size)
+{
+	void *ptr;
+
+	freelist_owner(f, "freelist_alloc");
+	ptr = alloc(f, size);
+	freelist_shadow_add(f, ptr, size);
+	return ptr;
 }
 
 /* Something is odd: aborts, unless it was chance. */
@@ -200,11 +210,10 @@ static inline void push(struct freelist *f, void *ptr, size_t n, size_t size,
 		freelist_flush_over(f, (uint32_t)n);
 }
 
-void freelist_free(struct freelist *f, void *ptr, size_t size)
+static inline void release(struct freelist *f, void *ptr, size_t size)
 {
 	size_t n = (size - 1) >> 4;
 
-	freelist_owner(f, "freelist_free");
 	if (small_likely(n < f->quick16)) {
 		push(f, ptr, n + 1, size, 4);
 		return;
@@ -215,6 +224,15 @@ void freelist_free(struct freelist *f, void *ptr, size_t size)
 		return;
 	}
 	free_slow(f, ptr, size);
+}
+
+void freelist_free(struct freelist *f, void *ptr, size_t size)
+{
+	freelist_owner(f, "freelist_free");
+	if (ptr != NULL || size != 0)
+		freelist_shadow_expect(f, ptr, size, "freelist_free");
+	freelist_shadow_del(f, ptr);
+	release(f, ptr, size);
 }
 
 /* --- realloc --- */
@@ -260,7 +278,7 @@ static void *copy(struct freelist *f, void *ptr, size_t old_size, size_t size,
 	meta_put(&node_at(f, to)->stamp, 0);
 	track_undefined(block, size);
 	memcpy(block, ptr, old_size);
-	freelist_free(f, ptr, old_size);
+	release(f, ptr, old_size);
 	return count_used(f, block, size);
 }
 
@@ -294,25 +312,39 @@ static void *grow(struct freelist *f, void *ptr, size_t old_size, size_t size)
 	return count_used(f, ptr, size - old_size);
 }
 
-void *freelist_realloc(struct freelist *f, void *ptr, size_t old_size,
-                       size_t new_size)
+/* A block of old_size bytes becomes one of new_size, neither of them 0. */
+static inline void *resize(struct freelist *f, void *ptr, size_t old_size,
+                           size_t new_size)
 {
-	freelist_owner(f, "freelist_realloc");
-	if (ptr == NULL)
-		return freelist_alloc(f, new_size);
-	if (new_size == 0) {
-		freelist_free(f, ptr, old_size);
-		return NULL;
-	}
-	if (small_unlikely(
-		    !is_sound(f,
-	                      rotate((uintptr_t)ptr - (uintptr_t)f, f->shift),
-	                      granules_of(f, old_size)) ||
-		    old_size == 0))
+	size_t g = rotate((uintptr_t)ptr - (uintptr_t)f, f->shift);
+
+	if (small_unlikely(!is_sound(f, g, granules_of(f, old_size)) ||
+	                   old_size == 0))
 		freelist_guard(f, ptr, old_size, "freelist_realloc");
 	if (new_size <= old_size)
 		return shrink(f, ptr, old_size, new_size);
 	return grow(f, ptr, old_size, new_size);
+}
+
+void *freelist_realloc(struct freelist *f, void *ptr, size_t old_size,
+                       size_t new_size)
+{
+	void *block;
+
+	freelist_owner(f, "freelist_realloc");
+	if (ptr == NULL)
+		return freelist_alloc(f, new_size);
+	freelist_shadow_expect(f, ptr, old_size, "freelist_realloc");
+	if (new_size == 0) {
+		freelist_free(f, ptr, old_size);
+		return NULL;
+	}
+	block = resize(f, ptr, old_size, new_size);
+	if (block != NULL) {
+		freelist_shadow_del(f, ptr);
+		freelist_shadow_add(f, block, new_size);
+	}
+	return block;
 }
 
 /* --- what is asked --- */

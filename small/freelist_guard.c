@@ -7,6 +7,7 @@
  * contents that look like a stamp cost time but never an abort.
  */
 #include <small/freelist_index.h>
+#include <small/freelist_shadow.h>
 
 void freelist_bad_link(void)
 {
@@ -19,6 +20,9 @@ void freelist_owner_slow(const struct freelist *f, const char *call)
 		small_panic(call, "not a freelist");
 	if (f->owner != small_thread_id())
 		small_panic(call, "called by a thread that does not own it");
+#ifndef NDEBUG
+	freelist_shadow_sync(f);
+#endif
 }
 
 static bool is_waiting(const struct freelist *f, uint32_t g)

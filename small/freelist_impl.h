@@ -51,7 +51,7 @@ struct freelist {
 	int64_t defer_max;  /* defer_room with nothing waiting */
 	int64_t peak_room;  /* peak - used, never below 0 between calls */
 	size_t peak;
-	size_t granule; /* bytes: 1 << shift */
+	struct freelist_shadow *shadow; /* debug: blocks in use; else NULL */
 	/* The index. */
 	uint64_t *classes; /* bit set: the class has blocks */
 	uint64_t *bitmap;  /* bit set: an end of a free block */
@@ -87,6 +87,7 @@ struct freelist {
 	uint8_t is_squeezed; /* low is over the limit: nothing waits */
 	uint8_t head;        /* bytes of the piece before the control block */
 	uint32_t magic;
+	uint32_t serial;  /* debug: changes of the shadow, see there */
 	uint32_t quick[]; /* of size n at [n]; [0] stays NIL */
 };
 
@@ -136,7 +137,7 @@ struct node {
 
 static inline void *at(const struct freelist *f, size_t granule)
 {
-	return (char *)f + granule * f->granule;
+	return (char *)f + (granule << f->shift);
 }
 
 static inline struct node *node_at(const struct freelist *f, size_t granule)

@@ -9,6 +9,7 @@
  *
  */
 #include <small/freelist_index.h>
+#include <small/freelist_shadow.h>
 
 /* The first pages, and the least that is added: four common pages. */
 #define COMMIT_MIN ((size_t)16 * 1024)
@@ -250,7 +251,6 @@ static bool read_opts(const struct freelist_opts *opts, size_t head,
 
 	if (granule != 8 && granule != 16)
 		return false;
-	f->granule = granule;
 	f->shift = granule == 8 ? 3 : 4;
 	f->head = (uint8_t)head;
 	f->cap = opts->cap;
@@ -287,6 +287,7 @@ static struct freelist *start(void *base, const struct freelist *plan,
 	f->owner = small_thread_id();
 	lay_out(f, cover);
 	freelist_set_quick(f, true);
+	freelist_shadow_open(f, f->max_limit);
 	return f;
 }
 
@@ -376,6 +377,7 @@ void freelist_destroy(struct freelist *f)
 
 	freelist_snapshot_drop(f);
 	track_undefined(f, (size_t)f->end << f->shift);
+	freelist_shadow_close(f);
 	f->magic = 0;
 	if (region != NULL)
 		region_drop_growable(region, f);
@@ -388,6 +390,7 @@ void freelist_reset(struct freelist *f)
 	f->is_squeezed = f->low > f->lim;
 	freelist_set_quick(f, !f->is_squeezed);
 	freelist_give_back(f);
+	freelist_shadow_clear(f);
 }
 
 void freelist_set_thread(struct freelist *f)

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include <small/freelist_impl.h>
+#include <small/freelist_shadow.h>
 
 #define KIB ((size_t)1024)
 #define MIB (1024 * KIB)
@@ -363,6 +363,102 @@ static void a_wrong_thread_is_named(void **state)
 	            "freelist_alloc: called by a thread that does not own it");
 	freelist_destroy(f);
 }
+
+/* One line, and it names the call. */
+static void dies_somehow(void *ptr, size_t size)
+{
+	struct misuse m = {ptr, size, SIZE_MAX};
+	struct death death;
+
+	death_run(&death, do_misuse, &m);
+	assert_true(WIFSIGNALED(death.status));
+	assert_non_null(strstr(death.words, "freelist_free: the "));
+	m.new_size = size + 100;
+	death_run(&death, do_misuse, &m);
+	assert_true(WIFSIGNALED(death.status));
+	assert_non_null(strstr(death.words, "freelist_realloc: the "));
+	assert_ptr_equal(strchr(death.words, '\n') + 1,
+	                 death.words + strlen(death.words));
+}
+
+static void wrong_sizes(void)
+{
+	static const char what[] = "the size is not that of the block";
+	const size_t n = (size_t)1 << f->shift;
+
+	for (size_t i = 0; i < lengthof(sizes); i++) {
+		char *ptr = freelist_alloc(f, sizes[i]);
+
+		/* What follows is in use: no border is near. */
+		freelist_alloc(f, 1000);
+		freelist_alloc(f, 1000);
+		if (i == 0) {
+			dies(ptr, sizes[i] + 1, what);
+			dies(ptr, sizes[i] - 1, what);
+		}
+		dies_somehow(ptr, sizes[i] + 1);
+		dies_somehow(ptr, sizes[i] - 1);
+		dies_somehow(ptr, sizes[i] / 2);
+		dies_somehow(ptr, sizes[i] + n);
+		dies_somehow(ptr + n, sizes[i] > 2 * n ? sizes[i] - n : 1);
+		ptr = freelist_realloc(f, ptr, sizes[i], sizes[i] + 30);
+		dies_somehow(ptr, sizes[i]);
+		ptr = freelist_realloc(f, ptr, sizes[i] + 30, sizes[i] / 2);
+		dies_somehow(ptr, sizes[i]);
+		dies_somehow(ptr, sizes[i] / 2 + 1);
+		freelist_free(f, ptr, sizes[i] / 2);
+	}
+}
+
+static void any_wrong_size_is_seen_in_debug(void **state)
+{
+	(void)state;
+	in_each_setting(wrong_sizes);
+}
+
+/* What a rollback does. */
+static void put_back(char *copy, size_t size)
+{
+	track_defined(f, size);
+	memcpy(f, copy, size);
+}
+
+static void a_rollback_takes_the_shadow_along_or_shuts_it(void **state)
+{
+	static const char what[] = "the size is not that of the block";
+	struct freelist_extent extent;
+	char *block[100], *copy;
+	void *saved;
+
+	(void)state;
+	open_with(8, 0);
+	for (size_t i = 0; i < lengthof(block); i++)
+		block[i] = freelist_alloc(f, 40);
+	freelist_extent(f, &extent);
+	copy = small_xmalloc(extent.low);
+	track_defined(f, extent.low);
+	memcpy(copy, f, extent.low);
+	saved = freelist_shadow_save(f);
+	for (size_t i = 0; i < lengthof(block); i++)
+		freelist_free(f, block[i], 40);
+	for (size_t i = 0; i < lengthof(block); i++)
+		freelist_alloc(f, 48);
+	put_back(copy, extent.low);
+	freelist_shadow_load(f, saved);
+	freelist_shadow_drop(saved);
+	dies(block[3], 41, what);
+	freelist_free(f, block[0], 40);
+	put_back(copy, extent.low);
+	for (size_t i = 0; i < lengthof(block); i++)
+		freelist_free(f, block[i], 40);
+	block[0] = freelist_alloc(f, 40);
+	dies(block[0], 41, what);
+	freelist_reset(f);
+	block[0] = freelist_alloc(f, 40);
+	dies(block[0], 50, what);
+	freelist_destroy(f);
+	free(copy);
+}
 #endif
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -382,6 +478,8 @@ int main(void)
 		TEST(no_false_alarm_over_random_frees),
 #ifndef NDEBUG
 		TEST(a_wrong_thread_is_named),
+		TEST(any_wrong_size_is_seen_in_debug),
+		TEST(a_rollback_takes_the_shadow_along_or_shuts_it),
 #endif
 	};
 
