@@ -23,11 +23,9 @@ static inline size_t rotate(size_t offset, unsigned shift)
 	return offset >> shift | offset << (sizeof(size_t) * CHAR_BIT - shift);
 }
 
-static inline struct node *node_shift(const struct freelist *f, size_t g,
-                                      unsigned shift)
-{
-	return (struct node *)(void *)((char *)f + (g << shift));
-}
+/* From here on n is a number like any other: without this, what it was made
+ * of lives on in one more register, that addresses are then built from. */
+#define AS_IT_IS(n) __asm__("" : "+r"(n))
 
 /* used() moved past the peak. */
 static __attribute__((noinline)) void *new_peak(struct freelist *f, void *ptr)
@@ -46,13 +44,15 @@ static inline void *count_used(struct freelist *f, void *ptr, size_t size)
 }
 
 /* A small block from its exact list or the bump run, or NIL. */
-static inline uint32_t get_at_hand(struct freelist *f, size_t n)
+FREELIST_INLINE uint32_t get_at_hand(struct freelist *f, size_t n,
+                                     unsigned shift)
 {
 	uint32_t g, size = (uint32_t)n;
 
 	if (n <= CLASS_EXACT && f->heads[n - 1] != NIL) {
 		g = f->heads[n - 1];
-		index_remove(f, g, size);
+		check_link(f, g);
+		index_remove(f, g, size, shift);
 		return g;
 	}
 	if (n > bump_granules(f))
@@ -63,47 +63,40 @@ static inline uint32_t get_at_hand(struct freelist *f, size_t n)
 }
 
 /* n granules, none of which wait; NIL when refused. */
-static inline uint32_t get_merged(struct freelist *f, size_t n)
+FREELIST_INLINE uint32_t get_merged(struct freelist *f, size_t n,
+                                    unsigned shift)
 {
 	uint32_t g = NIL;
 
 	if (n <= QUICK_MAX && !f->is_squeezed)
-		g = get_at_hand(f, n);
+		g = get_at_hand(f, n, shift);
 	return g != NIL ? g : freelist_get(f, n);
 }
 
-/* n granules. */
-static inline uint32_t get(struct freelist *f, size_t n)
+FREELIST_INLINE void *alloc_merged(struct freelist *f, size_t size,
+                                   unsigned shift)
 {
+	struct node *node;
 	uint32_t g;
 
-	if (n > f->quick_max || f->quick[n] == NIL)
-		return get_merged(f, n);
-	g = f->quick[n];
-	if (small_unlikely(g >= f->low))
-		freelist_bad_link();
-	f->quick[n] = meta_get(&node_at(f, g)->next);
-	f->defer_room += (int64_t)n;
-	return g;
+	if (small_unlikely(size == 0))
+		return NULL;
+	g = get_merged(f, granules_in(size, shift), shift);
+	if (small_unlikely(g == NIL)) {
+		f->refused++;
+		return NULL;
+	}
+	node = node_in(f, g, shift);
+	meta_put(&node->stamp, 0);
+	track_undefined(node, size);
+	return count_used(f, node, size);
 }
 
 static __attribute__((noinline)) void *alloc_slow(struct freelist *f,
                                                   size_t size)
 {
-	uint32_t g;
-	void *ptr;
-
-	if (small_unlikely(size == 0))
-		return NULL;
-	g = get_merged(f, granules_of(f, size));
-	if (small_unlikely(g == NIL)) {
-		f->refused++;
-		return NULL;
-	}
-	ptr = at(f, g);
-	meta_put(&node_at(f, g)->stamp, 0);
-	track_undefined(ptr, size);
-	return count_used(f, ptr, size);
+	return f->shift == 4 ? alloc_merged(f, size, 4)
+	                     : alloc_merged(f, size, 3);
 }
 
 /* Pops a block of n granules that waits. */
@@ -120,7 +113,7 @@ static inline void *pop(struct freelist *f, size_t n, size_t size,
 			freelist_bad_link();
 		return alloc_slow(f, size);
 	}
-	node = node_shift(f, g, shift);
+	node = node_in(f, g, shift);
 	f->quick[n] = meta_get(&node->next);
 	f->defer_room += (int64_t)n;
 	meta_put(&node->stamp, 0);
@@ -165,23 +158,62 @@ static __attribute__((noinline)) void free_odd(struct freelist *f, void *ptr,
 	freelist_put(f, g, (uint32_t)granules_of(f, size));
 }
 
-static __attribute__((noinline)) void free_slow(struct freelist *f, void *ptr,
-                                                size_t size)
+/* Granules of the largest block that waits. */
+FREELIST_INLINE size_t may_wait(const struct freelist *f, unsigned shift)
 {
-	size_t g = rotate((uintptr_t)ptr - (uintptr_t)f, f->shift);
-	size_t n = granules_of(f, size);
+	return shift == 4 ? f->quick16 : f->quick8 + (f->quick8 != 0);
+}
 
-	if (small_unlikely(!is_sound(f, g, n) || size == 0)) {
+/* Granules of size > 0 bytes; of 0 bytes, more than any piece has less 1. */
+FREELIST_INLINE size_t granules_over(size_t size, unsigned shift)
+{
+	size_t n = ((size - 1) >> shift) + 1;
+
+	return shift == 3 && n < 2 ? 2 : n;
+}
+
+/* Is this no place of n + 1 granules, or does it look like a free block? */
+FREELIST_INLINE bool is_odd(const struct freelist *f, size_t g, size_t n,
+                            unsigned shift)
+{
+	return g >= f->low || g < f->first || n >= f->low - g ||
+	       meta_peek(&node_in(f, g, shift)->stamp) == stamp_of(f);
+}
+
+/* Merges a block, unless it is small and may wait. */
+FREELIST_INLINE void free_merged(struct freelist *f, void *ptr, size_t size,
+                                 unsigned shift)
+{
+	size_t g = rotate((uintptr_t)ptr - (uintptr_t)f, shift);
+	size_t n = (size - 1) >> shift; /* one less than granules */
+	struct beside beside;
+
+	if (small_unlikely(is_odd(f, g, n, shift))) {
+		free_odd(f, ptr, size);
+		return;
+	}
+	n = granules_over(size, shift);
+	beside = look_beside(f, g, n);
+	if (small_unlikely(beside.has_border)) {
 		free_odd(f, ptr, size);
 		return;
 	}
 	f->peak_room += (int64_t)size;
 	track_noaccess(ptr, size);
-	if (can_wait(f) && n <= f->quick_max)
+	if (n <= may_wait(f, shift))
 		freelist_put(f, (uint32_t)g, (uint32_t)n);
 	else
-		index_merge(f, (uint32_t)g, (uint32_t)n, bit_test(f, g - 1),
-		            bit_test(f, g + n));
+		index_merge(f, g, (uint32_t)n, beside.has_left,
+		            beside.has_right, shift);
+}
+
+static __attribute__((noinline)) void free_slow(struct freelist *f, void *ptr,
+                                                size_t size)
+{
+	if (f->shift == 4)
+		free_merged(f, ptr, size, 4);
+	else
+		free_merged(f, ptr, size, 3);
 }
 
 /* Lets a block of n granules wait. */
@@ -201,13 +233,15 @@ static inline void push(struct freelist *f, void *ptr, size_t n, size_t size,
 	track_noaccess(ptr, size);
 	/* In this order two stores are not made one by way of three. */
 	meta_put(&node->stamp, stamp_of(f));
+	AS_IT_IS(n);
 	next = f->quick[n];
+	AS_IT_IS(n);
 	f->quick[n] = (uint32_t)g;
 	meta_put(&node->next, next);
 	f->peak_room += (int64_t)size;
 	f->defer_room -= (int64_t)n;
 	if (small_unlikely(f->defer_room < 0))
-		freelist_flush_over(f, (uint32_t)n);
+		freelist_flush_over(f, ptr, size);
 }
 
 static inline void release(struct freelist *f, void *ptr, size_t size)
@@ -237,93 +271,147 @@ void freelist_free(struct freelist *f, void *ptr, size_t size)
 
 /* --- realloc --- */
 
-/* The tail goes; the block stays. */
-static void *shrink(struct freelist *f, void *ptr, size_t old_size, size_t size)
-{
-	size_t n = granules_of(f, old_size), want = granules_of(f, size);
-	size_t g = ((uintptr_t)ptr - (uintptr_t)f) >> f->shift;
+/* A block that is being resized: `n` granules at g, `want` then. */
+struct resize {
+	void *ptr;
+	size_t old_size, size;
+	size_t g, n, want;
+	struct beside beside;
+	unsigned shift;
+};
 
-	track_noaccess((char *)ptr + size, old_size - size);
-	f->peak_room += (int64_t)(old_size - size);
-	if (want < n)
-		freelist_put(f, (uint32_t)(g + want), (uint32_t)(n - want));
-	return ptr;
+/* The tail goes; the block stays. */
+FREELIST_INLINE void *shrink(struct freelist *f, const struct resize *r)
+{
+	track_noaccess((char *)r->ptr + r->size, r->old_size - r->size);
+	f->peak_room += (int64_t)(r->old_size - r->size);
+	if (r->want < r->n)
+		freelist_put(f, (uint32_t)(r->g + r->want),
+		             (uint32_t)(r->n - r->want));
+	return r->ptr;
 }
 
-static void *refuse(struct freelist *f, uint8_t cause)
+static __attribute__((noinline)) void *refuse(struct freelist *f, uint8_t cause)
 {
 	f->cause = cause;
 	f->refused++;
 	return NULL;
 }
 
-/* Grows a block of n granules at g with its neighbours; its place then, or
- * NIL. Large ones slide, small ones only when there is no other way. */
-static uint32_t grow_here(struct freelist *f, uint32_t g, uint32_t n,
-                          uint32_t want, size_t bytes, bool is_last)
+/* In place; its granules are where they should be. */
+FREELIST_INLINE void *stay(struct freelist *f, const struct resize *r,
+                           void *ptr)
 {
-	if (want == n || freelist_extend(f, g, n, want))
-		return g;
-	if (is_last || want > QUICK_MAX)
-		return freelist_slide(f, g, n, want, bytes);
-	return NIL;
+	track_undefined((char *)ptr + r->old_size, r->size - r->old_size);
+	track_noaccess((char *)ptr + r->size, (r->want << r->shift) - r->size);
+	return count_used(f, ptr, r->size - r->old_size);
 }
 
 /* The old block is given up last. */
-static void *copy(struct freelist *f, void *ptr, size_t old_size, size_t size,
-                  uint32_t to)
+FREELIST_INLINE void *copy(struct freelist *f, const struct resize *r,
+                           uint32_t to)
 {
-	void *block = at(f, to);
+	struct node *block = node_in(f, to, r->shift);
 
-	meta_put(&node_at(f, to)->stamp, 0);
-	track_undefined(block, size);
-	memcpy(block, ptr, old_size);
-	release(f, ptr, old_size);
-	return count_used(f, block, size);
+	meta_put(&block->stamp, 0);
+	track_undefined(block, r->size);
+	memcpy(block, r->ptr, r->old_size);
+	f->peak_room += (int64_t)r->old_size;
+	track_noaccess(r->ptr, r->old_size);
+	freelist_put(f, (uint32_t)r->g, (uint32_t)r->n);
+	return count_used(f, block, r->size);
 }
 
-static void *grow(struct freelist *f, void *ptr, size_t old_size, size_t size)
+/* n granules, which may have waited. */
+FREELIST_INLINE uint32_t get(struct freelist *f, size_t n, unsigned shift)
 {
-	size_t n = granules_of(f, old_size), want = granules_of(f, size);
-	uint32_t g = (uint32_t)(((uintptr_t)ptr - (uintptr_t)f) >> f->shift);
-	uint8_t cause = f->cause;
-	uint32_t to;
+	uint32_t g;
 
-	if (want == SIZE_MAX)
-		return refuse(f, FREELIST_SYSTEM);
-	if (want > f->lim ||
-	    (f->is_squeezed && granules_in_use(f) + (want - n) > f->lim))
-		return refuse(f, FREELIST_LIMIT);
-	to = grow_here(f, g, (uint32_t)n, (uint32_t)want, old_size, false);
-	if (to == NIL) {
-		to = get(f, want);
-		if (to != NIL)
-			return copy(f, ptr, old_size, size, to);
-		/* All that waited is merged now: look again. */
-		to = grow_here(f, g, (uint32_t)n, (uint32_t)want, old_size,
-		               true);
-	}
+	if (n > f->quick_max || f->quick[n] == NIL)
+		return get_merged(f, n, shift);
+	g = f->quick[n];
+	if (small_unlikely(g >= f->low))
+		freelist_bad_link();
+	f->quick[n] = meta_get(&node_in(f, g, shift)->next);
+	f->defer_room += (int64_t)n;
+	return g;
+}
+
+/* With its neighbours, or NIL. Large ones slide, small ones only when there
+ * is no other way. */
+static __attribute__((noinline)) uint32_t
+grow_here(struct freelist *f, const struct resize *r, bool may_slide)
+{
+	uint32_t g = (uint32_t)r->g, n = (uint32_t)r->n;
+
+	if (freelist_extend(f, g, n, (uint32_t)r->want))
+		return g;
+	if (may_slide)
+		return freelist_slide(f, g, n, (uint32_t)r->want, r->old_size);
+	return NIL;
+}
+
+/* Nothing that is free holds it, and all that waited is merged now. */
+static __attribute__((noinline)) void *
+grow_last(struct freelist *f, const struct resize *r, uint8_t cause)
+{
+	uint32_t to = grow_here(f, r, true);
+
 	if (to == NIL)
 		return refuse(f, f->cause);
 	f->cause = cause;
-	ptr = at(f, to);
-	track_undefined((char *)ptr + old_size, size - old_size);
-	track_noaccess((char *)ptr + size, (want << f->shift) - size);
-	return count_used(f, ptr, size - old_size);
+	return stay(f, r, at(f, to));
 }
 
-/* A block of old_size bytes becomes one of new_size, neither of them 0. */
-static inline void *resize(struct freelist *f, void *ptr, size_t old_size,
-                           size_t new_size)
+FREELIST_INLINE void *grow(struct freelist *f, const struct resize *r)
 {
-	size_t g = rotate((uintptr_t)ptr - (uintptr_t)f, f->shift);
+	size_t end = r->g + r->n;
+	bool is_large = r->want > QUICK_MAX;
+	uint8_t cause = f->cause;
+	uint32_t to;
 
-	if (small_unlikely(!is_sound(f, g, granules_of(f, old_size)) ||
-	                   old_size == 0))
+	if (small_unlikely(r->want > f->lim))
+		return refuse(f, r->want > FREELIST_GRANULES_MAX
+		                         ? FREELIST_SYSTEM
+		                         : FREELIST_LIMIT);
+	if (small_unlikely(f->is_squeezed) &&
+	    granules_in_use(f) + (r->want - r->n) > f->lim)
+		return refuse(f, FREELIST_LIMIT);
+	if (r->beside.has_right || end == f->bump || end == f->low ||
+	    (is_large && r->beside.has_left)) {
+		to = grow_here(f, r, is_large);
+		if (to != NIL) {
+			f->cause = cause;
+			return stay(f, r, node_in(f, to, r->shift));
+		}
+	}
+	to = get(f, r->want, r->shift);
+	return small_likely(to != NIL) ? copy(f, r, to)
+	                               : grow_last(f, r, cause);
+}
+
+/* A block of old_size bytes becomes one of new_size, which is not 0. */
+FREELIST_INLINE void *resize(struct freelist *f, void *ptr, size_t old_size,
+                             size_t new_size, unsigned shift)
+{
+	struct resize r = {
+		.ptr = ptr,
+		.old_size = old_size,
+		.size = new_size,
+		.g = rotate((uintptr_t)ptr - (uintptr_t)f, shift),
+		.n = granules_over(old_size, shift),
+		.want = granules_over(new_size, shift),
+		.shift = shift,
+	};
+
+	if (small_unlikely(is_odd(f, r.g, r.n - 1, shift) || old_size == 0))
+		freelist_guard(f, ptr, old_size, "freelist_realloc");
+	r.beside = look_beside(f, r.g, r.n);
+	if (small_unlikely(r.beside.has_border))
 		freelist_guard(f, ptr, old_size, "freelist_realloc");
 	if (new_size <= old_size)
-		return shrink(f, ptr, old_size, new_size);
-	return grow(f, ptr, old_size, new_size);
+		return shrink(f, &r);
+	return r.want == r.n ? stay(f, &r, ptr) : grow(f, &r);
 }
 
 void *freelist_realloc(struct freelist *f, void *ptr, size_t old_size,
@@ -339,7 +427,8 @@ void *freelist_realloc(struct freelist *f, void *ptr, size_t old_size,
 		freelist_free(f, ptr, old_size);
 		return NULL;
 	}
-	block = resize(f, ptr, old_size, new_size);
+	block = f->shift == 4 ? resize(f, ptr, old_size, new_size, 4)
+	                      : resize(f, ptr, old_size, new_size, 3);
 	if (block != NULL) {
 		freelist_shadow_del(f, ptr);
 		freelist_shadow_add(f, block, new_size);

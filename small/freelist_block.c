@@ -30,7 +30,7 @@ static uint32_t tail_size(const struct freelist *f, size_t n)
 /* Takes the block of m granules that ends at low out of the index. */
 static void take_tail(struct freelist *f, uint32_t low, uint32_t m)
 {
-	index_remove(f, low - m, m);
+	freelist_remove(f, low - m, m);
 }
 
 /* n granules at the end of what is touched. */
@@ -41,7 +41,8 @@ static uint32_t get_fresh(struct freelist *f, size_t n)
 	if (m >= n) {
 		take_tail(f, (uint32_t)f->low, m);
 		if (m > n)
-			index_insert(f, (uint32_t)f->low - m, m - (uint32_t)n);
+			freelist_insert(f, (uint32_t)f->low - m,
+			                m - (uint32_t)n);
 		return (uint32_t)(f->low - n);
 	}
 	g = freelist_fresh(f, n - m);
@@ -99,10 +100,10 @@ static uint32_t get_indexed(struct freelist *f, uint32_t n, bool is_exact)
 	if (g == NIL || m == n)
 		return g;
 	if (n <= QUICK_MAX) {
-		index_insert(f, g + n, m - n);
+		freelist_insert(f, g + n, m - n);
 		return g;
 	}
-	index_insert(f, g, m - n);
+	freelist_insert(f, g, m - n);
 	return g + m - n;
 }
 
@@ -118,39 +119,28 @@ static uint32_t cut_block(struct freelist *f, uint32_t g, uint32_t m,
 	return g;
 }
 
-/* Nothing waits, and a third of the memory is free: speed before fit. The
- * bump run comes from fresh granules while those merged are few, else from a
- * block of the largest class, so that it lasts for many calls. */
+/* Nothing waits and a third of the memory is free: speed before fit. The
+ * bump run comes from fresh granules while those merged are few, for the more
+ * there are the fewer merges; else from a block of the largest class, so that
+ * it lasts for many calls. */
 static uint32_t get_loose(struct freelist *f, uint32_t n)
 {
+	size_t fresh = f->lim - f->low;
 	uint32_t g, m;
 
-	if (f->indexed < f->low / 4 && refill_bump(f, n))
+	if (3 * (f->indexed + fresh) <= f->low + fresh)
+		return NIL;
+	if (f->indexed < f->low / 2 && refill_bump(f, n))
 		return cut_bump(f, n);
 	g = freelist_take_large(f, n, &m);
 	return g != NIL ? cut_block(f, g, m, n) : NIL;
 }
 
-static bool is_loose(const struct freelist *f)
-{
-	size_t fresh = f->lim > f->low ? f->lim - f->low : 0;
-
-	return !can_wait(f) && 3 * (f->indexed + fresh) > f->low + fresh;
-}
-
+/* None of its size is merged, nor is the bump run long enough. */
 static uint32_t get_small(struct freelist *f, uint32_t n)
 {
 	uint32_t g, m;
 
-	if (n <= CLASS_EXACT && f->heads[n - 1] != NIL)
-		return freelist_take(f, n, false, &m);
-	if (bump_granules(f) >= n)
-		return cut_bump(f, n);
-	if (is_loose(f)) {
-		g = get_loose(f, n);
-		if (g != NIL)
-			return g;
-	}
 	if (f->is_tight) {
 		freelist_return_bump(f);
 		g = get_indexed(f, n, false);
@@ -204,9 +194,18 @@ static uint32_t refuse(struct freelist *f, enum freelist_cause cause)
 	return NIL;
 }
 
+/* All that is free has been looked through, and all that waits merged. */
+static uint32_t get_none(struct freelist *f, uint32_t n)
+{
+	if (f->why == FREELIST_LIMIT)
+		f->none = n;
+	return refuse(f, f->why);
+}
+
 uint32_t freelist_get(struct freelist *f, size_t n)
 {
-	uint32_t g;
+	bool has_quick = can_wait(f);
+	uint32_t g = NIL;
 
 	if (n > FREELIST_GRANULES_MAX)
 		return refuse(f, FREELIST_SYSTEM);
@@ -215,22 +214,17 @@ uint32_t freelist_get(struct freelist *f, size_t n)
 		return refuse(f, FREELIST_LIMIT);
 	if (f->is_squeezed)
 		g = NIL;
-	else if (n <= QUICK_MAX)
-		g = get_small(f, (uint32_t)n);
-	else
+	else if (n > QUICK_MAX)
 		g = get_large(f, (uint32_t)n);
+	else if (has_quick || (g = get_loose(f, (uint32_t)n)) == NIL)
+		g = get_small(f, (uint32_t)n);
 	if (small_unlikely(g == NIL)) {
 		f->why = FREELIST_LIMIT;
 		g = get_last(f, (uint32_t)n);
 	}
-	if (small_unlikely(g == NIL)) {
-		if (f->why == FREELIST_LIMIT)
-			f->none = (uint32_t)n;
+	if (has_quick)
 		freelist_adapt(f);
-		return refuse(f, f->why);
-	}
-	freelist_adapt(f);
-	return g;
+	return small_likely(g != NIL) ? g : get_none(f, (uint32_t)n);
 }
 
 void freelist_put(struct freelist *f, uint32_t g, uint32_t n)
@@ -246,7 +240,7 @@ void freelist_put(struct freelist *f, uint32_t g, uint32_t n)
 	f->quick[n] = g;
 	f->defer_room -= n;
 	if (f->defer_room < 0)
-		freelist_flush_over(f, n);
+		freelist_flush_over(f, node, (size_t)n << f->shift);
 }
 
 /* --- growing in place --- */
@@ -274,9 +268,9 @@ static bool extend_into_free(struct freelist *f, uint32_t end, uint32_t delta)
 	if (m < delta && (end + m != f->low || end + delta > f->cover ||
 	                  freelist_fresh(f, delta - m) == NIL))
 		return false;
-	index_remove(f, end, m);
+	freelist_remove(f, end, m);
 	if (m > delta)
-		index_insert(f, end + delta, m - delta);
+		freelist_insert(f, end + delta, m - delta);
 	return true;
 }
 
@@ -326,9 +320,9 @@ uint32_t freelist_slide(struct freelist *f, uint32_t g, uint32_t n,
 	total = left + n + right;
 	if (total < want)
 		return NIL;
-	index_remove(f, g - left, left);
+	freelist_remove(f, g - left, left);
 	if (right != 0) {
-		index_remove(f, g + n, right);
+		freelist_remove(f, g + n, right);
 	}
 	f->none = NIL;
 	to = want > QUICK_MAX ? g + n + right - want : g - left;
@@ -337,8 +331,8 @@ uint32_t freelist_slide(struct freelist *f, uint32_t g, uint32_t n,
 	memmove(at(f, to), at(f, g), bytes);
 	shut_rest(f, g, n, to, want);
 	if (total > want && want > QUICK_MAX)
-		index_insert(f, g - left, total - want);
+		freelist_insert(f, g - left, total - want);
 	else if (total > want)
-		index_insert(f, to + want, total - want);
+		freelist_insert(f, to + want, total - want);
 	return to;
 }

@@ -34,6 +34,8 @@
 /* No block; not below any `low`, so that one compare rejects it. */
 #define NIL    UINT32_MAX
 #define SLIVER (UINT32_MAX - 1)
+/* Blocks merged when more wait than may: each pays for three pushes. */
+#define FLUSH_OVER 4
 /* Classes of the index: one a size up to here, then 2^CLASS_SUB_LB an octave.
  */
 #define CLASS_EXACT  16
@@ -70,6 +72,7 @@ struct freelist {
 	uint32_t bump_end;
 	uint32_t end;     /* granules committed, at most max(lim, low) */
 	uint32_t lim;     /* granules within the limit */
+	uint32_t tight;   /* in use from here on: little is free */
 	uint32_t cover;   /* granules the table can describe */
 	uint32_t cleared; /* words of the bitmap that are valid */
 	uint32_t table;   /* where classes, bitmap and heads are */
@@ -78,6 +81,7 @@ struct freelist {
 	uint32_t held;      /* granules of a snapshot: they stay committed */
 	uint32_t none;      /* no run of so many exists while nothing waits */
 	uint16_t class_max; /* classes in the table */
+	uint16_t serial;    /* debug: changes of the shadow, see there */
 	uint8_t shift;      /* log2 of the granule */
 	uint8_t cursor;     /* flush goes on here */
 	uint8_t cause;      /* enum freelist_cause of the last refusal */
@@ -87,7 +91,6 @@ struct freelist {
 	uint8_t is_squeezed; /* low is over the limit: nothing waits */
 	uint8_t head;        /* bytes of the piece before the control block */
 	uint32_t magic;
-	uint32_t serial;  /* debug: changes of the shadow, see there */
 	uint32_t quick[]; /* of size n at [n]; [0] stays NIL */
 };
 
@@ -165,14 +168,18 @@ static inline size_t granules_min(const struct freelist *f)
 }
 
 /* SIZE_MAX when there is no such block. */
-static inline size_t granules_of(const struct freelist *f, size_t size)
+static inline size_t granules_in(size_t size, unsigned shift)
 {
-	size_t mask = ((size_t)1 << f->shift) - 1;
-	size_t n = (size >> f->shift) + ((size & mask) != 0);
+	size_t n = (size >> shift) + ((size & (((size_t)1 << shift) - 1)) != 0);
 
 	if (small_unlikely(n > FREELIST_GRANULES_MAX))
 		return SIZE_MAX;
-	return n < granules_min(f) ? granules_min(f) : n;
+	return shift == 3 && n < 2 ? 2 : n;
+}
+
+static inline size_t granules_of(const struct freelist *f, size_t size)
+{
+	return granules_in(size, f->shift);
 }
 
 /* --- the bitmap --- */
@@ -259,14 +266,20 @@ uint32_t freelist_take(struct freelist *f, uint32_t n, bool is_exact,
 /* A block of the highest class that has one, if above that of n; or NIL. */
 uint32_t freelist_take_large(struct freelist *f, uint32_t n, uint32_t *size)
 	SMALL_SYM(freelist_take_large);
+/* A block that touches no other free one goes into the index, or out of it.
+ */
+void freelist_insert(struct freelist *f, uint32_t g, uint32_t n)
+	SMALL_SYM(freelist_insert);
+void freelist_remove(struct freelist *f, uint32_t g, uint32_t n)
+	SMALL_SYM(freelist_remove);
 /* Merges [g, g + n) with its free neighbours into the index. */
 void freelist_merge(struct freelist *f, uint32_t g, uint32_t n)
 	SMALL_SYM(freelist_merge);
 /* Merges at least count waiting blocks, if there are so many. */
 void freelist_flush(struct freelist *f, size_t count) SMALL_SYM(freelist_flush);
-/* More wait than may, after a block of n granules was pushed: merges a few,
+/* More wait than may, after a block of size bytes was pushed: merges a few,
  * and that one if it would be over the cap. */
-void freelist_flush_over(struct freelist *f, uint32_t n)
+void freelist_flush_over(struct freelist *f, const void *ptr, size_t size)
 	SMALL_SYM(freelist_flush_over);
 /* The bump run goes into the index. */
 void freelist_return_bump(struct freelist *f) SMALL_SYM(freelist_return_bump);

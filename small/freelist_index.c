@@ -17,8 +17,6 @@
 #define PROBES_TIGHT 16
 /* While there is room: of more, most find nothing better. */
 #define PROBES 4
-/* Blocks merged when more wait than may: each pays for three pushes. */
-#define FLUSH_OVER 4
 
 uint32_t freelist_class_count(uint32_t cover)
 {
@@ -45,13 +43,13 @@ static uint32_t find_class(const struct freelist *f, uint32_t from)
 }
 
 /* The smallest block of a class that holds n; looks at `probes` of them. */
-static uint32_t fit_in_class(struct freelist *f, uint32_t class, uint32_t n,
-                             size_t probes)
+FREELIST_INLINE uint32_t fit_in_class(struct freelist *f, uint32_t class,
+                                      uint32_t n, size_t probes, unsigned shift)
 {
 	uint32_t g = f->heads[class], found = NIL, best = UINT32_MAX;
 
 	for (; g != NIL && probes > 0; probes--) {
-		struct node *node = node_at(f, g);
+		struct node *node = node_in(f, g, shift);
 		uint32_t size = meta_get(&node->size);
 
 		f->steps++;
@@ -67,26 +65,35 @@ static uint32_t fit_in_class(struct freelist *f, uint32_t class, uint32_t n,
 	return found;
 }
 
-uint32_t freelist_take(struct freelist *f, uint32_t n, bool is_exact,
-                       uint32_t *size)
+FREELIST_INLINE uint32_t take(struct freelist *f, uint32_t n, size_t probes,
+                              uint32_t *size, unsigned shift)
 {
-	uint32_t class = class_of(n), g = NIL, m;
-	size_t probes = f->is_tight ? PROBES_TIGHT : PROBES;
+	uint32_t class = class_of(n), g = NIL;
 
-	if (n > f->indexed)
-		return NIL;
 	if (n > CLASS_EXACT && class < f->class_max)
-		g = fit_in_class(f, class ++, n, is_exact ? SIZE_MAX : probes);
+		g = fit_in_class(f, class ++, n, probes, shift);
 	if (g == NIL) {
 		class = find_class(f, class);
 		if (class == NIL)
 			return NIL;
 		g = f->heads[class];
 	}
-	m = size_at(f, g);
-	index_remove(f, g, m);
-	*size = m;
+	*size = size_in(f, g, shift);
+	index_remove(f, g, *size, shift);
 	return g;
+}
+
+uint32_t freelist_take(struct freelist *f, uint32_t n, bool is_exact,
+                       uint32_t *size)
+{
+	size_t probes = is_exact      ? SIZE_MAX
+	                : f->is_tight ? PROBES_TIGHT
+	                              : PROBES;
+
+	if (n > f->indexed)
+		return NIL;
+	return f->shift == 4 ? take(f, n, probes, size, 4)
+	                     : take(f, n, probes, size, 3);
 }
 
 /* The highest class with blocks, or NIL. */
@@ -107,7 +114,7 @@ uint32_t freelist_take_large(struct freelist *f, uint32_t n, uint32_t *size)
 		return NIL;
 	g = f->heads[class];
 	*size = size_at(f, g);
-	index_remove(f, g, *size);
+	freelist_remove(f, g, *size);
 	return g;
 }
 
@@ -128,9 +135,31 @@ uint32_t freelist_largest(const struct freelist *f)
 
 /* --- merging --- */
 
+void freelist_insert(struct freelist *f, uint32_t g, uint32_t n)
+{
+	if (f->shift == 4)
+		index_insert(f, g, n, 4);
+	else
+		index_insert(f, g, n, 3);
+}
+
+void freelist_remove(struct freelist *f, uint32_t g, uint32_t n)
+{
+	if (f->shift == 4)
+		index_remove(f, g, n, 4);
+	else
+		index_remove(f, g, n, 3);
+}
+
 void freelist_merge(struct freelist *f, uint32_t g, uint32_t n)
 {
-	index_merge(f, g, n, bit_test(f, g - 1), bit_test(f, g + n));
+	bool has_left = bit_test(f, g - (size_t)1);
+	bool has_right = bit_test(f, g + (size_t)n);
+
+	if (f->shift == 4)
+		index_merge(f, g, n, has_left, has_right, 4);
+	else
+		index_merge(f, g, n, has_left, has_right, 3);
 }
 
 void freelist_return_bump(struct freelist *f)
@@ -145,17 +174,29 @@ void freelist_return_bump(struct freelist *f)
 
 /* The block on top of a list goes into the index. Its size was taken on
  * trust when it was freed. */
-static void merge_top(struct freelist *f, uint32_t n)
+FREELIST_INLINE void merge_top_in(struct freelist *f, uint32_t n,
+                                  unsigned shift)
 {
-	uint32_t g = f->quick[n], next = meta_get(&node_at(f, g)->next);
+	uint32_t g = f->quick[n], next;
+	struct beside beside;
 
+	next = meta_get(&node_in(f, g, shift)->next);
 	check_link(f, next);
-	if (small_unlikely(has_border(f, g, n)))
+	beside = look_beside(f, g, n);
+	if (small_unlikely(beside.has_border))
 		small_panic("freelist_free",
 		            "the size reached over a free block");
 	f->quick[n] = next;
 	f->defer_room += n;
-	freelist_merge(f, g, n);
+	index_merge(f, g, n, beside.has_left, beside.has_right, shift);
+}
+
+static void merge_top(struct freelist *f, uint32_t n)
+{
+	if (f->shift == 4)
+		merge_top_in(f, n, 4);
+	else
+		merge_top_in(f, n, 3);
 }
 
 /* Round robin over the sizes, so that no size is starved of waiting blocks
@@ -180,8 +221,12 @@ void freelist_flush(struct freelist *f, size_t count)
 	f->cursor = (uint8_t)n;
 }
 
-void freelist_flush_over(struct freelist *f, uint32_t n)
+void freelist_flush_over(struct freelist *f, const void *ptr, size_t size)
 {
+	uint32_t n = (uint32_t)granules_of(f, size);
+
+	assert(f->quick[n] == ((uintptr_t)ptr - (uintptr_t)f) >> f->shift);
+	(void)ptr;
 	if (f->defer_max == 0) {
 		merge_top(f, n);
 		if (f->defer_room >= 0)

@@ -4,8 +4,27 @@
 /*
  * freelist_index - the short steps of the index, inline: they are most of
  * what a merge or a split costs. Internal.
+ *
+ * `shift` is log2 of the granule. Callers on a path that counts pass it as a
+ * constant, 4 or 3, so that the path is compiled once for each: addresses are
+ * then one shift, and the words for slivers fall out of the first.
  */
 #include <small/freelist_impl.h>
+
+#define FREELIST_INLINE static inline __attribute__((always_inline))
+
+FREELIST_INLINE struct node *node_in(const struct freelist *f, size_t g,
+                                     unsigned shift)
+{
+	return (struct node *)(void *)((char *)f + (g << shift));
+}
+
+/* The last word of the granule before g. */
+FREELIST_INLINE uint32_t *foot_in(const struct freelist *f, size_t g,
+                                  unsigned shift)
+{
+	return (uint32_t *)(void *)node_in(f, g, shift) - 1;
+}
 
 /* n granules; the octaves above CLASS_EXACT have CLASS_SUB classes each. */
 static inline uint32_t class_of(uint32_t n)
@@ -20,19 +39,20 @@ static inline uint32_t class_of(uint32_t n)
 }
 
 /* Every link that is followed comes through here. */
-static inline void check_link(const struct freelist *f, uint32_t link)
+FREELIST_INLINE void check_link(const struct freelist *f, uint32_t link)
 {
 	if (small_unlikely(link >= f->low && link != NIL))
 		freelist_bad_link();
 }
 
 /* The size of the free block that starts at g. */
-static inline uint32_t size_at(const struct freelist *f, uint32_t g)
+FREELIST_INLINE uint32_t size_in(const struct freelist *f, size_t g,
+                                 unsigned shift)
 {
-	const struct node *node = node_at(f, g);
+	const struct node *node = node_in(f, g, shift);
 	uint32_t n;
 
-	if (small_unlikely(meta_get(&node->next) == SLIVER))
+	if (shift == 3 && small_unlikely(meta_get(&node->next) == SLIVER))
 		return 1;
 	n = meta_get(&node->size);
 	if (small_unlikely(n - 1 >= f->low - g))
@@ -41,12 +61,13 @@ static inline uint32_t size_at(const struct freelist *f, uint32_t g)
 }
 
 /* The size of the free block that ends before g. */
-static inline uint32_t size_before(const struct freelist *f, uint32_t g)
+FREELIST_INLINE uint32_t size_ahead(const struct freelist *f, size_t g,
+                                    unsigned shift)
 {
-	const uint32_t *foot = foot_before(f, g);
+	const uint32_t *foot = foot_in(f, g, shift);
 	uint32_t n;
 
-	if (small_unlikely(meta_get(foot - 1) == SLIVER))
+	if (shift == 3 && small_unlikely(meta_get(foot - 1) == SLIVER))
 		return 1;
 	n = meta_get(foot);
 	if (small_unlikely(n - 1 >= g))
@@ -54,55 +75,69 @@ static inline uint32_t size_before(const struct freelist *f, uint32_t g)
 	return n;
 }
 
-/* Describes [g, g + n) as free and links it; its bits are the caller's. */
-static inline void index_link(struct freelist *f, uint32_t g, uint32_t n)
+/* The same off the paths that count. */
+static inline uint32_t size_at(const struct freelist *f, size_t g)
 {
-	struct node *node = node_at(f, g);
-	uint32_t *foot = foot_before(f, g + n), class, next;
+	return size_in(f, g, f->shift);
+}
 
-	f->steps++;
-	f->indexed += n;
-	if (small_unlikely(n == 1) && f->shift == 3) {
+static inline uint32_t size_before(const struct freelist *f, size_t g)
+{
+	return size_ahead(f, g, f->shift);
+}
+
+/* Describes [g, g + n) as free and links it; its bits and what is counted are
+ * the caller's. */
+FREELIST_INLINE void index_link(struct freelist *f, size_t g, uint32_t n,
+                                unsigned shift)
+{
+	struct node *node = node_in(f, g, shift);
+	uint32_t *foot = foot_in(f, g + n, shift), class, next;
+
+	if (shift == 3 && small_unlikely(n == 1)) {
 		meta_put(&node->next, SLIVER);
 		meta_put(&node->stamp, stamp_of(f));
 		return;
 	}
 	class = class_of(n);
-	next = f->heads[class];
 	/* First: in a short block the other words lie over this one. */
-	meta_put(foot - 1, 0);
+	if (shift == 3)
+		meta_put(foot - 1, 0);
 	meta_put(foot, n);
-	meta_put(&node->next, next);
+	/* In this order two stores are not made one by way of three. */
 	meta_put(&node->stamp, stamp_of(f));
-	meta_put(&node->prev, NIL);
 	meta_put(&node->size, n);
-	f->heads[class] = g;
+	next = f->heads[class];
+	f->heads[class] = (uint32_t)g;
+	meta_put(&node->next, next);
+	meta_put(&node->prev, NIL);
 	if (next != NIL)
-		meta_put(&node_at(f, next)->prev, g);
+		meta_put(&node_in(f, next, shift)->prev, (uint32_t)g);
 	else
 		f->classes[class / 64] |= (uint64_t)1 << (class % 64);
 }
 
 /* The reverse. */
-static inline void index_unlink(struct freelist *f, uint32_t g, uint32_t n)
+FREELIST_INLINE void index_unlink(struct freelist *f, size_t g, uint32_t n,
+                                  unsigned shift)
 {
-	const struct node *node = node_at(f, g);
+	const struct node *node = node_in(f, g, shift);
 	uint32_t class, next, prev;
 
-	f->steps++;
-	f->indexed -= n;
-	if (small_unlikely(n == 1) && f->shift == 3)
+	if (shift == 3 && small_unlikely(n == 1))
 		return;
 	next = meta_get(&node->next);
 	prev = meta_get(&node->prev);
-	check_link(f, next);
-	if (next != NIL)
-		meta_put(&node_at(f, next)->prev, prev);
-	if (prev != NIL) {
-		check_link(f, prev);
-		meta_put(&node_at(f, prev)->next, next);
+	if (next < f->low)
+		meta_put(&node_in(f, next, shift)->prev, prev);
+	else if (small_unlikely(next != NIL))
+		freelist_bad_link();
+	if (prev < f->low) {
+		meta_put(&node_in(f, prev, shift)->next, next);
 		return;
 	}
+	if (small_unlikely(prev != NIL))
+		freelist_bad_link();
 	class = class_of(n);
 	f->heads[class] = next;
 	if (next == NIL)
@@ -110,31 +145,41 @@ static inline void index_unlink(struct freelist *f, uint32_t g, uint32_t n)
 }
 
 /* A block that touches no other free one goes into the index. */
-static inline void index_insert(struct freelist *f, uint32_t g, uint32_t n)
+FREELIST_INLINE void index_insert(struct freelist *f, size_t g, uint32_t n,
+                                  unsigned shift)
 {
-	index_link(f, g, n);
+	f->steps++;
+	f->indexed += n;
+	index_link(f, g, n, shift);
 	bit_set(f, g);
 	bit_set(f, g + n - 1);
 }
 
 /* A block of the index goes out of it. */
-static inline void index_remove(struct freelist *f, uint32_t g, uint32_t n)
+FREELIST_INLINE void index_remove(struct freelist *f, size_t g, uint32_t n,
+                                  unsigned shift)
 {
-	index_unlink(f, g, n);
+	f->steps++;
+	f->indexed -= n;
+	index_unlink(f, g, n, shift);
 	bit_clear(f, g);
-	bit_clear(f, g + n - 1);
+	if (n > 1)
+		bit_clear(f, g + n - 1);
 }
 
 /* [g, g + n) joins the index, of which its free neighbours are part if the
  * bits beside it say so. Outer bits of neighbours stay as they are. */
-static inline void index_merge(struct freelist *f, uint32_t g, uint32_t n,
-                               bool has_left, bool has_right)
+FREELIST_INLINE void index_merge(struct freelist *f, size_t g, uint32_t n,
+                                 bool has_left, bool has_right, unsigned shift)
 {
 	uint32_t m;
 
+	f->indexed += n;
+	f->none = NIL;
 	if (has_right) {
-		m = size_at(f, g + n);
-		index_unlink(f, g + n, m);
+		m = size_in(f, g + n, shift);
+		f->steps++;
+		index_unlink(f, g + n, m, shift);
 		if (m > 1)
 			bit_clear(f, g + n);
 		n += m;
@@ -142,8 +187,9 @@ static inline void index_merge(struct freelist *f, uint32_t g, uint32_t n,
 		bit_set(f, g + n - 1);
 	}
 	if (has_left) {
-		m = size_before(f, g);
-		index_unlink(f, g - m, m);
+		m = size_ahead(f, g, shift);
+		f->steps++;
+		index_unlink(f, g - m, m, shift);
 		if (m > 1)
 			bit_clear(f, g - 1);
 		g -= m;
@@ -151,8 +197,8 @@ static inline void index_merge(struct freelist *f, uint32_t g, uint32_t n,
 	} else {
 		bit_set(f, g);
 	}
-	f->none = NIL;
-	index_link(f, g, n);
+	f->steps++;
+	index_link(f, g, n, shift);
 	if (small_unlikely(f->is_squeezed))
 		freelist_retreat(f);
 }
@@ -173,13 +219,30 @@ static inline bool has_border(const struct freelist *f, size_t g, size_t n)
 	return bits != 0;
 }
 
-/* Could a block of n granules at g be in use, for all that is quickly seen?
- * n may be anything, as may what is in the block. */
-static inline bool is_sound(const struct freelist *f, size_t g, size_t n)
+/* What the bitmap says of [g, g + n) and the granules beside it. */
+struct beside {
+	bool has_left, has_right, has_border;
+};
+
+/* Of a short block in one word. n > 0, not past low. */
+FREELIST_INLINE struct beside look_beside(const struct freelist *f, size_t g,
+                                          size_t n)
 {
-	return g < f->low && g >= f->first && n <= f->low - g && n != 0 &&
-	       !has_border(f, g, n) &&
-	       meta_peek(&node_at(f, g)->stamp) != stamp_of(f);
+	struct beside beside;
+	uint64_t bits;
+
+	if (small_likely(n <= BITS_AT_MAX - 2)) {
+		bits = bits_at(f, g - 1);
+		beside.has_left = bits & 1;
+		bits >>= 1;
+		beside.has_right = bits >> n & 1;
+		beside.has_border = (bits & ~(~(uint64_t)0 << n)) != 0;
+		return beside;
+	}
+	beside.has_left = bit_test(f, g - 1);
+	beside.has_right = bit_test(f, g + n);
+	beside.has_border = has_border(f, g, n);
+	return beside;
 }
 
 #endif /* SMALL_FREELIST_INDEX_H */

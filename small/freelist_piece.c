@@ -13,8 +13,6 @@
 
 /* The first pages, and the least that is added: four common pages. */
 #define COMMIT_MIN ((size_t)16 * 1024)
-/* What may wait, over what is free and merged: more does not save time. */
-#define ROOMY 8
 /* With less than this part of the piece free nothing waits and the best fit
  * is taken: that is where another block more or less is decided. */
 #define TIGHT_PART 6
@@ -122,22 +120,14 @@ void freelist_set_quick(struct freelist *f, bool is_open)
 
 void freelist_adapt(struct freelist *f)
 {
-	size_t fresh, room, max, in_use;
+	int64_t max = f->cap != 0 ? (int64_t)f->cap : NIL;
 
-	if (!can_wait(f))
-		return;
-	fresh = f->lim - f->low;
-	in_use = granules_in_use(f);
-	room = f->indexed + (size_t)bump_granules(f) +
-	       (fresh < f->low ? fresh : f->low);
-	f->is_tight = f->lim - in_use <= f->lim / TIGHT_PART;
-	max = f->is_tight ? 0 : ROOMY * room;
-	if (f->cap != 0 && max > f->cap)
-		max = f->cap;
-	f->defer_room += (int64_t)max - f->defer_max;
-	f->defer_max = (int64_t)max;
+	f->is_tight = granules_in_use(f) >= f->tight;
+	max = f->is_tight ? 0 : max;
+	f->defer_room += max - f->defer_max;
+	f->defer_max = max;
 	if (small_unlikely(f->defer_room < 0))
-		freelist_flush(f, 4);
+		freelist_flush(f, FLUSH_OVER);
 }
 
 void freelist_give_back(struct freelist *f)
@@ -159,7 +149,7 @@ static bool trim(struct freelist *f)
 
 	if (bit_test(f, low - 1)) {
 		m = size_before(f, low);
-		index_remove(f, low - m, m);
+		freelist_remove(f, low - m, m);
 		set_low(f, low - m);
 		return true;
 	}
@@ -187,14 +177,20 @@ static uint32_t granules_within(const struct freelist *f, size_t bytes)
 	                          : FREELIST_GRANULES_MAX);
 }
 
+static void set_lim(struct freelist *f, size_t limit)
+{
+	f->limit = limit;
+	f->lim = granules_within(f, limit);
+	f->tight = f->lim - f->lim / TIGHT_PART;
+}
+
 int freelist_set_limit(struct freelist *f, size_t limit)
 {
 	if (limit == 0)
 		limit = f->max_limit;
 	if (limit > f->max_limit)
 		return -1;
-	f->limit = limit;
-	f->lim = granules_within(f, limit);
+	set_lim(f, limit);
 	f->none = NIL;
 	if (f->region == NULL)
 		f->end = (uint32_t)(f->low > f->lim ? f->low : f->lim);
@@ -304,7 +300,7 @@ struct freelist *freelist_create_in(void *buf, size_t size,
 	o.reserve = 0;
 	if (buf == NULL || o.limit > size || !read_opts(&o, head, &plan))
 		return NULL;
-	plan.lim = granules_within(&plan, plan.limit);
+	set_lim(&plan, plan.limit);
 	plan.end = plan.lim;
 	uint32_t cover = granules_within(&plan, size);
 
@@ -346,7 +342,7 @@ struct freelist *freelist_create(struct region *region,
 	if (!read_opts(&o, rslab_sizeof(), &plan))
 		return NULL;
 	plan.region = region;
-	plan.lim = granules_within(&plan, plan.limit);
+	set_lim(&plan, plan.limit);
 	cover = (uint32_t)(FREELIST_COVER_MIN >> plan.shift);
 	cover = cover < plan.lim ? cover : plan.lim;
 	least = cover == 0 ? SIZE_MAX : least_granules(&plan, cover);
@@ -365,8 +361,8 @@ struct freelist *freelist_create(struct region *region,
 		if (o.limit != 0 || o.max_limit != 0 || max < RESERVE_MIN)
 			return NULL;
 		/* Without a limit, a smaller range will do as well. */
-		plan.max_limit = plan.limit = max / 2;
-		plan.lim = granules_within(&plan, plan.limit);
+		plan.max_limit = max / 2;
+		set_lim(&plan, max / 2);
 	}
 	return start(base, &plan, cover);
 }

@@ -27,7 +27,7 @@ struct freelist_shadow {
 	size_t bytes;                /* sum of their sizes */
 	size_t mask;                 /* slots - 1 */
 	struct slot *slots;
-	uint32_t serial; /* f->serial, unless the piece was rolled back */
+	uint16_t serial; /* f->serial, unless the piece was rolled back */
 	bool is_partial; /* there may be blocks that are not known */
 };
 

@@ -128,6 +128,6 @@ bool freelist_table_lower(struct freelist *f)
 	set_low(f, old.table);
 	track_noaccess(at(f, old.table), (size_t)old.table_size << f->shift);
 	if (size > m)
-		index_insert(f, g + m, size - m);
+		freelist_insert(f, g + m, size - m);
 	return true;
 }
