@@ -63,7 +63,6 @@ struct freelist {
 	struct freelist_snapshot *snapshot; /* NULL: none */
 	size_t limit;                       /* bytes, slab header included */
 	size_t max_limit;
-	size_t cap;      /* as in the options */
 	uintptr_t owner; /* small_thread_id() */
 	size_t refused;
 	size_t steps;
@@ -72,7 +71,7 @@ struct freelist {
 	uint32_t bump_end;
 	uint32_t end;     /* granules committed, at most max(lim, low) */
 	uint32_t lim;     /* granules within the limit */
-	uint32_t tight;   /* in use from here on: little is free */
+	uint32_t cap;     /* as in the options; NIL: none wait */
 	uint32_t cover;   /* granules the table can describe */
 	uint32_t cleared; /* words of the bitmap that are valid */
 	uint32_t table;   /* where classes, bitmap and heads are */
@@ -244,7 +243,8 @@ static inline size_t granules_in_use(const struct freelist *f)
 /* The first granule that is no control block or quick head. */
 static inline uint32_t granule_first(const struct freelist *f)
 {
-	size_t bytes = sizeof(*f) + (f->quick_max + (size_t)1) * 4;
+	size_t bytes = offsetof(struct freelist, quick) +
+	               (f->quick_max + (size_t)1) * sizeof(f->quick[0]);
 
 	return (uint32_t)(small_align(bytes, 16) >> f->shift);
 }

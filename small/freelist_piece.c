@@ -109,7 +109,7 @@ uint32_t freelist_fresh(struct freelist *f, size_t n)
 
 void freelist_set_quick(struct freelist *f, bool is_open)
 {
-	is_open = is_open && f->cap != FREELIST_CAP_NONE;
+	is_open = is_open && f->cap != NIL;
 	f->quick16 = is_open && f->shift == 4 ? f->quick_max : 0;
 	f->quick8 = is_open && f->shift == 3 ? f->quick_max - 1u : 0;
 	f->defer_room -= f->defer_max;
@@ -120,9 +120,9 @@ void freelist_set_quick(struct freelist *f, bool is_open)
 
 void freelist_adapt(struct freelist *f)
 {
-	int64_t max = f->cap != 0 ? (int64_t)f->cap : NIL;
+	int64_t max = f->cap != 0 ? f->cap : NIL;
 
-	f->is_tight = granules_in_use(f) >= f->tight;
+	f->is_tight = granules_in_use(f) >= f->lim - f->lim / TIGHT_PART;
 	max = f->is_tight ? 0 : max;
 	f->defer_room += max - f->defer_max;
 	f->defer_max = max;
@@ -177,20 +177,14 @@ static uint32_t granules_within(const struct freelist *f, size_t bytes)
 	                          : FREELIST_GRANULES_MAX);
 }
 
-static void set_lim(struct freelist *f, size_t limit)
-{
-	f->limit = limit;
-	f->lim = granules_within(f, limit);
-	f->tight = f->lim - f->lim / TIGHT_PART;
-}
-
 int freelist_set_limit(struct freelist *f, size_t limit)
 {
 	if (limit == 0)
 		limit = f->max_limit;
 	if (limit > f->max_limit)
 		return -1;
-	set_lim(f, limit);
+	f->limit = limit;
+	f->lim = granules_within(f, limit);
 	f->none = NIL;
 	if (f->region == NULL)
 		f->end = (uint32_t)(f->low > f->lim ? f->low : f->lim);
@@ -249,7 +243,9 @@ static bool read_opts(const struct freelist_opts *opts, size_t head,
 		return false;
 	f->shift = granule == 8 ? 3 : 4;
 	f->head = (uint8_t)head;
-	f->cap = opts->cap;
+	f->cap = opts->cap == FREELIST_CAP_NONE ? NIL
+	         : opts->cap >= NIL             ? 0
+	                                        : (uint32_t)opts->cap;
 	most = (FREELIST_GRANULES_MAX << f->shift) + head;
 	f->max_limit = opts->max_limit != 0 ? opts->max_limit : opts->limit;
 	if (f->max_limit == 0)
@@ -300,7 +296,7 @@ struct freelist *freelist_create_in(void *buf, size_t size,
 	o.reserve = 0;
 	if (buf == NULL || o.limit > size || !read_opts(&o, head, &plan))
 		return NULL;
-	set_lim(&plan, plan.limit);
+	plan.lim = granules_within(&plan, plan.limit);
 	plan.end = plan.lim;
 	uint32_t cover = granules_within(&plan, size);
 
@@ -342,7 +338,7 @@ struct freelist *freelist_create(struct region *region,
 	if (!read_opts(&o, rslab_sizeof(), &plan))
 		return NULL;
 	plan.region = region;
-	set_lim(&plan, plan.limit);
+	plan.lim = granules_within(&plan, plan.limit);
 	cover = (uint32_t)(FREELIST_COVER_MIN >> plan.shift);
 	cover = cover < plan.lim ? cover : plan.lim;
 	least = cover == 0 ? SIZE_MAX : least_granules(&plan, cover);
@@ -361,8 +357,8 @@ struct freelist *freelist_create(struct region *region,
 		if (o.limit != 0 || o.max_limit != 0 || max < RESERVE_MIN)
 			return NULL;
 		/* Without a limit, a smaller range will do as well. */
-		plan.max_limit = max / 2;
-		set_lim(&plan, max / 2);
+		plan.max_limit = plan.limit = max / 2;
+		plan.lim = granules_within(&plan, plan.limit);
 	}
 	return start(base, &plan, cover);
 }

@@ -22,6 +22,7 @@ struct slot {
 
 struct freelist_shadow {
 	struct freelist_shadow *next;
+	struct freelist_shadow *saved;
 	const struct freelist *base; /* the piece */
 	size_t count;                /* blocks */
 	size_t bytes;                /* sum of their sizes */
@@ -106,8 +107,18 @@ static size_t granule_of(const struct freelist *f, const void *ptr)
 
 /* --- life --- */
 
+static void drop_saved(struct freelist_shadow *s)
+{
+	if (s->saved == NULL)
+		return;
+	free(s->saved->slots);
+	free(s->saved);
+	s->saved = NULL;
+}
+
 static void dispose(struct freelist_shadow *s)
 {
+	drop_saved(s);
 	free(s->slots);
 	free(s);
 }
@@ -248,40 +259,39 @@ bool freelist_shadow_sums(const struct freelist *f, size_t used)
 
 /* --- rollback --- */
 
-void *freelist_shadow_save(const struct freelist *f)
+void freelist_shadow_save(const struct freelist *f)
 {
-	struct freelist_shadow *copy;
-
-	if (f->shadow == NULL)
-		return NULL;
-	copy = malloc(sizeof(*copy));
-	if (copy == NULL)
-		return NULL;
-	*copy = *f->shadow;
-	copy->slots = calloc(copy->mask + 1, sizeof(*copy->slots));
-	if (copy->slots == NULL) {
-		free(copy);
-		return NULL;
-	}
-	memcpy(copy->slots, f->shadow->slots,
-	       (copy->mask + 1) * sizeof(*copy->slots));
-	return copy;
-}
-
-void freelist_shadow_load(struct freelist *f, const void *saved)
-{
-	const struct freelist_shadow *copy = saved;
-	struct freelist_shadow *s = f->shadow;
+	struct freelist_shadow *s = f->shadow, *copy;
 
 	if (s == NULL)
 		return;
-	s->serial = f->serial;
-	if (copy == NULL || copy->mask > s->mask) {
-		/* A table never shrinks, so this is a copy of another piece. */
-		forget(s);
+	drop_saved(s);
+	copy = malloc(sizeof(*copy));
+	if (copy == NULL)
+		return;
+	*copy = *s;
+	copy->slots = calloc(copy->mask + 1, sizeof(*copy->slots));
+	if (copy->slots == NULL) {
+		free(copy);
 		return;
 	}
+	memcpy(copy->slots, s->slots, (copy->mask + 1) * sizeof(*copy->slots));
+	s->saved = copy;
+}
+
+void freelist_shadow_load(struct freelist *f)
+{
+	struct freelist_shadow *s = f->shadow;
+	const struct freelist_shadow *copy;
+
+	if (s == NULL)
+		return;
 	forget(s);
+	s->serial = f->serial;
+	copy = s->saved;
+	if (copy == NULL)
+		return;
+	/* A table never shrinks: there is room. */
 	for (size_t i = 0; i <= copy->mask; i++)
 		if (copy->slots[i].granule != 0)
 			s->slots[find(s, copy->slots[i].granule)] =
@@ -289,12 +299,6 @@ void freelist_shadow_load(struct freelist *f, const void *saved)
 	s->count = copy->count;
 	s->bytes = copy->bytes;
 	s->is_partial = copy->is_partial;
-}
-
-void freelist_shadow_drop(void *saved)
-{
-	if (saved != NULL)
-		dispose(saved);
 }
 
 #endif /* NDEBUG */

@@ -10,7 +10,7 @@
  * not depend on one. A piece that is dropped with its region does not say so:
  * its shadow goes when the next piece is created over the same address. What
  * puts an old state of a piece back in place (a rollback) should do the same
- * to the shadow (save, load, drop); where it does not, that is seen by a count
+ * to the shadow (save, load); where it does not, that is seen by a count
  * of changes, and blocks that the shadow does not know pass from then on.
  *
  * Threads: those of the piece; the list of shadows has a lock.
@@ -41,13 +41,11 @@ void freelist_shadow_sync(const struct freelist *f)
 /* Is it of this state of the piece, and do the sizes sum up to this? */
 bool freelist_shadow_sums(const struct freelist *f, size_t used)
 	SMALL_SYM(freelist_shadow_sums);
-/* A copy, NULL without memory; the shadow as it was then (NULL: unknown
- * blocks pass from now on); the copy is not needed any more. */
-void *freelist_shadow_save(const struct freelist *f)
+/* Remembers the shadow as it is, one state at a time; brings it back (without
+ * one, unknown blocks pass from now on). */
+void freelist_shadow_save(const struct freelist *f)
 	SMALL_SYM(freelist_shadow_save);
-void freelist_shadow_load(struct freelist *f, const void *saved)
-	SMALL_SYM(freelist_shadow_load);
-void freelist_shadow_drop(void *saved) SMALL_SYM(freelist_shadow_drop);
+void freelist_shadow_load(struct freelist *f) SMALL_SYM(freelist_shadow_load);
 
 #else /* NDEBUG */
 
@@ -89,19 +87,14 @@ static inline bool freelist_shadow_sums(const struct freelist *f, size_t used)
 	return (void)f, (void)used, true;
 }
 
-static inline void *freelist_shadow_save(const struct freelist *f)
+static inline void freelist_shadow_save(const struct freelist *f)
 {
-	return (void)f, NULL;
+	(void)f;
 }
 
-static inline void freelist_shadow_load(struct freelist *f, const void *saved)
+static inline void freelist_shadow_load(struct freelist *f)
 {
-	(void)f, (void)saved;
-}
-
-static inline void freelist_shadow_drop(void *saved)
-{
-	(void)saved;
+	(void)f;
 }
 
 #endif /* NDEBUG */

@@ -13,7 +13,7 @@
  */
 #include <small/freelist_snapshot.h>
 #include <small/dirty.h>
-#include <small/freelist_impl.h>
+#include <small/freelist_shadow.h>
 #include <small/track_state.h>
 
 #include <time.h>
@@ -179,6 +179,7 @@ int freelist_snapshot(struct freelist *f, struct region *region, size_t extra)
 	place(s);
 	f->snapshot = s;
 	f->held = f->region != NULL ? f->end : 0;
+	freelist_shadow_save(f);
 	save_state(s);
 	open_extent(f, &s->extent);
 	copy_out(s);
@@ -309,6 +310,7 @@ int freelist_rollback(struct freelist *f)
 	if (!dirty_is_on(&s->dirty) || !copy_written(s))
 		s->copied = copy_back(s, 0, s->extent.end);
 	f->owner = owner;
+	freelist_shadow_load(f);
 	restore_state(s);
 	return 0;
 }

@@ -428,7 +428,6 @@ static void a_rollback_takes_the_shadow_along_or_shuts_it(void **state)
 	static const char what[] = "the size is not that of the block";
 	struct freelist_extent extent;
 	char *block[100], *copy;
-	void *saved;
 
 	(void)state;
 	open_with(8, 0);
@@ -438,14 +437,13 @@ static void a_rollback_takes_the_shadow_along_or_shuts_it(void **state)
 	copy = small_xmalloc(extent.low);
 	track_defined(f, extent.low);
 	memcpy(copy, f, extent.low);
-	saved = freelist_shadow_save(f);
+	freelist_shadow_save(f);
 	for (size_t i = 0; i < lengthof(block); i++)
 		freelist_free(f, block[i], 40);
 	for (size_t i = 0; i < lengthof(block); i++)
 		freelist_alloc(f, 48);
 	put_back(copy, extent.low);
-	freelist_shadow_load(f, saved);
-	freelist_shadow_drop(saved);
+	freelist_shadow_load(f);
 	dies(block[3], 41, what);
 	freelist_free(f, block[0], 40);
 	put_back(copy, extent.low);
