@@ -12,6 +12,7 @@
 set(SMALL_LUA_SOURCES
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_base.c
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_call.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_co.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_handler.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_host.c
@@ -36,6 +37,8 @@ function(small_lua_library target kind core lua)
 	get_property(sources GLOBAL PROPERTY SMALL_LUA_SOURCES)
 	small_library(${target} ${kind} ${sources})
 	target_link_libraries(${target} PUBLIC ${core} ${lua})
+	# Lua is called all the time, and loaded in any case.
+	target_compile_options(${target} PRIVATE -fno-plt)
 endfunction()
 
 function(small_add_lua name lua)
@@ -75,9 +78,6 @@ function(small_lua_system version)
 endfunction()
 
 set(SMALL_LUA_FOUND)
-if(NOT EXISTS ${SMALL_LUA_MAP})
-	return()
-endif()
 set(small_lua_wanted ${SMALL_LUA})
 set(small_lua_required REQUIRED)
 if(SMALL_LUA STREQUAL all)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sandbox: open and close, load and call, and the calls that a host makes on
- * the state, each of them protected.
- *
- * Worst case of sandbox_call(): lua_pcall()'s and some twenty instructions;
- * sandbox_stats().mem verifies the memory side, perf's lua_calls the rest.
+ * sandbox: open and close, and what can be set and asked in between. The
+ * calls that a host makes on the state are in sandbox_call.c and
+ * sandbox_host.c.
  */
 #include <small/lua/sandbox_internal.h>
 
@@ -13,217 +11,6 @@
 #define SB_NEWSTATE_BYTES ((size_t)24 * 1024)
 
 #define SB_ALL_FLAGS (2 * SANDBOX_NO_SIGNAL - 1)
-
-static const char *const sb_rc_names[] = {
-	"ok",           "runtime error", "syntax error",   "memory limit",
-	"memory quota", "out of memory", "time limit",     "instruction limit",
-	"misuse",       "busy",          "foreign module", "unsupported"};
-
-const char *sandbox_rc_name(int rc)
-{
-	if (rc < 0 || rc >= (int)lengthof(sb_rc_names))
-		return "unknown";
-	return sb_rc_names[rc];
-}
-
-int sb_memory_rc(const struct sandbox *sb)
-{
-	switch (sb->mem.cause) {
-	case LUAMEM_QUOTA:
-		return SANDBOX_MEM_QUOTA;
-	case LUAMEM_SYSTEM:
-		return SANDBOX_MEM_SYSTEM;
-	default:
-		return SANDBOX_MEM_LIMIT;
-	}
-}
-
-/* -- results ------------------------------------------------------------ */
-
-static int sb_result(struct sandbox *sb, int status)
-{
-	if (sb->stop & SB_STOP_VERDICT)
-		return sb->verdict;
-	if (sb->stop & SB_STOP_TIME && status != SB_STATUS_OK)
-		return SANDBOX_TIMEOUT;
-	if (status == SB_STATUS_OK)
-		return SANDBOX_OK;
-	if (status == LUA_ERRMEM || luamem_felt(&sb->mem) > sb->felt)
-		return sb_memory_rc(sb);
-	return status == LUA_ERRSYNTAX ? SANDBOX_SYNTAX : SANDBOX_ERROR;
-}
-
-/* The message of a failure whose value is on top of the stack. */
-void sb_set_message(struct sandbox *sb, int rc)
-{
-	lua_State *L = sb->L;
-
-	switch (rc) {
-	case SANDBOX_ERROR:
-	case SANDBOX_SYNTAX:
-		if (lua_type(L, -1) == LUA_TSTRING) {
-			sb->message = lua_tostring(L, -1);
-			return;
-		}
-		snprintf(sb->text, sizeof(sb->text),
-		         "(error object is a %s value)",
-		         lua_typename(L, lua_type(L, -1)));
-		break;
-	case SANDBOX_TIMEOUT:
-		snprintf(sb->text, sizeof(sb->text),
-		         "time limit of %" PRIu64 " ms exceeded",
-		         sb->timeout_ns / 1000000);
-		break;
-	case SANDBOX_INSTRUCTIONS:
-		snprintf(sb->text, sizeof(sb->text),
-		         "limit of %" PRIu64 " instructions exceeded",
-		         sb->instructions);
-		break;
-	case SANDBOX_MISUSE:
-		snprintf(sb->text, sizeof(sb->text), "misuse");
-		break;
-	default:
-		snprintf(sb->text, sizeof(sb->text), "not enough memory");
-	}
-	sb->message = sb->text;
-}
-
-int sb_misuse(struct sandbox *sb)
-{
-	sb_set_message(sb, SANDBOX_MISUSE);
-	return SANDBOX_MISUSE;
-}
-
-const char *sandbox_message(struct sandbox *sb)
-{
-	return sb->message;
-}
-
-static int sb_do_collect(lua_State *L)
-{
-	lua_gc(L, LUA_GCCOLLECT, 0);
-	return 0;
-}
-
-/* Where Lua does not collect before it says that memory is out, its garbage
- * would be in the way of the next call. */
-static void sb_collect(struct sandbox *sb)
-{
-	sb->collecting = true;
-	if (sandbox_protect(sb, sb_do_collect, NULL) != SANDBOX_OK)
-		lua_pop(sb->L, 1); /* a finalizer's error */
-	sb->collecting = false;
-}
-
-/* The end of a run that did not simply succeed; base is what has to remain
- * on the stack below the one error value. */
-int sb_failed(struct sandbox *sb, int status, int base)
-{
-	int rc = sb_result(sb, status);
-
-	luamem_deny(&sb->mem, false);
-	sb->stop = 0;
-	sb->verdict = SANDBOX_OK;
-	if (rc == SANDBOX_OK)
-		return SANDBOX_OK; /* ended in time after all */
-	if (status == SB_STATUS_OK) {
-		lua_settop(sb->L, base); /* results of an overdue run */
-		lua_pushnil(sb->L);
-	}
-	if (!SB_EMERGENCY_GC && !sb->collecting && rc >= SANDBOX_MEM_LIMIT &&
-	    rc <= SANDBOX_MEM_SYSTEM)
-		sb_collect(sb);
-	sb_set_message(sb, rc);
-	return rc;
-}
-
-static void sb_begin(struct sandbox *sb)
-{
-	sb->felt = luamem_felt(&sb->mem);
-	sb->running = sb->L;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	sb->active = true;
-	if (sb->instructions != 0)
-		sb_begin_count(sb);
-	if (sb->timeout_ns != 0)
-		ticker_begin(sb->ticker, &sb->deadline, sb->timeout_ns);
-}
-
-static void sb_end(struct sandbox *sb)
-{
-	sb->active = false;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (sb->timeout_ns != 0)
-		ticker_end(sb->ticker);
-	if (sb->hooked)
-		sb_unhook(sb);
-}
-
-/* -- load and call -------------------------------------------------------- */
-
-int sandbox_load(struct sandbox *sb, const char *text, size_t size,
-                 const char *chunkname)
-{
-	int rc = sb_room(sb), status;
-
-	if (rc != SANDBOX_OK)
-		return rc;
-	sb_begin(sb);
-	status = sb_load_text(sb->L, text, size, chunkname);
-	sb_end(sb);
-	if (small_likely(status == SB_STATUS_OK && sb->stop == 0))
-		return SANDBOX_OK;
-	return sb_failed(sb, status, lua_gettop(sb->L) - 1);
-}
-
-/* A call with a message handler or an instruction limit, or a wrong one. */
-static __attribute__((noinline)) int sb_call_slow(struct sandbox *sb, int nargs,
-                                                  int nresults)
-{
-	lua_State *L = sb->L;
-	int base = lua_gettop(L) - nargs - 1, handler = 0, status;
-
-	if (sb->active || nargs < 0 || base < 0)
-		return sb_misuse(sb);
-	if (sb->flags & SANDBOX_TRACEBACK)
-		handler = sb_push_handler(sb, base + 1);
-	sb_begin(sb);
-	status = lua_pcall(L, nargs, nresults, handler);
-	sb_end(sb);
-	if (handler != 0)
-		lua_remove(L, handler);
-	if (small_likely(status == SB_STATUS_OK && sb->stop == 0))
-		return SANDBOX_OK;
-	return sb_failed(sb, status, base);
-}
-
-/* The short way is sb_call_slow() written out for a warm call: no handler, no
- * count, and the deadline by plain stores. */
-int sandbox_call(struct sandbox *sb, int nargs, int nresults)
-{
-	lua_State *L = sb->L;
-	int base = lua_gettop(L) - nargs - 1, status;
-
-	sb->calls++;
-	if (small_unlikely(sb->special || sb->active || (nargs | base) < 0))
-		return sb_call_slow(sb, nargs, nresults);
-	sb->felt = luamem_felt(&sb->mem);
-	sb->running = L;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	sb->active = true;
-	if (sb->timeout_ns != 0)
-		ticker_begin(sb->ticker, &sb->deadline, sb->timeout_ns);
-	status = lua_pcall(L, nargs, nresults, 0);
-	sb->active = false;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (sb->timeout_ns != 0)
-		ticker_end(sb->ticker);
-	if (small_likely(status == SB_STATUS_OK && !sb->hooked))
-		return SANDBOX_OK;
-	if (sb->hooked)
-		sb_unhook(sb);
-	return sb_failed(sb, status, base);
-}
 
 /* -- open and close -------------------------------------------------------- */
 
@@ -299,7 +86,7 @@ static int sb_open_state(struct sandbox *sb)
 {
 	int status;
 
-	sb->L = sb_newstate(sb);
+	sb->L = sb->running = sb_newstate(sb);
 	if (sb->L == NULL)
 		return sb_memory_rc(sb);
 	lua_atpanic(sb->L, sb_panic);
@@ -312,8 +99,7 @@ static int sb_open_state(struct sandbox *sb)
 		return rc;
 	}
 	sb_jit_mode(sb);
-	if (SB_51)
-		luamem_set_refusal_cb(&sb->mem, sb_refused, sb);
+	luamem_set_refusal_cb(&sb->mem, sb_refused, sb);
 	sb_set_mark(sb);
 	return SANDBOX_OK;
 }
@@ -352,6 +138,20 @@ static int sb_open_mem(struct sandbox *sb, const struct sandbox_opts *o)
 	return sb_memory_rc(sb);
 }
 
+/* What is left when the interpreter is closed or forgotten. */
+static void sb_forget(struct sandbox *sb)
+{
+	if (sb->ticker != NULL)
+		ticker_forget(&sb->run);
+}
+
+static void sb_destroy(struct sandbox *sb)
+{
+	sb_forget(sb);
+	luamem_destroy(&sb->mem);
+	free(sb);
+}
+
 int sandbox_open(const struct sandbox_opts *opts, struct sandbox **out)
 {
 	struct sandbox *sb;
@@ -378,8 +178,7 @@ int sandbox_open(const struct sandbox_opts *opts, struct sandbox **out)
 			lua_close(sb->L);
 	}
 	if (rc != SANDBOX_OK) {
-		luamem_destroy(&sb->mem);
-		free(sb);
+		sb_destroy(sb);
 		return rc;
 	}
 	*out = sb;
@@ -396,8 +195,7 @@ size_t sandbox_close(struct sandbox *sb)
 		small_panic("sandbox_close", "a call is running");
 	lua_close(sb->L);
 	used = luamem_used(&sb->mem);
-	luamem_destroy(&sb->mem);
-	free(sb);
+	sb_destroy(sb);
 	return used;
 }
 
@@ -412,6 +210,7 @@ void sandbox_drop(struct sandbox *sb)
 		return;
 	}
 	sb_jit_flush(sb);
+	sb_forget(sb);
 	luamem_drop(&sb->mem);
 	free(sb);
 }
@@ -455,9 +254,13 @@ int sandbox_set_timeout(struct sandbox *sb, uint64_t ns)
 		if (sb->ticker == NULL)
 			return SANDBOX_MEM_SYSTEM;
 	}
-	sb->deadline.expired = sb_expired;
-	sb->deadline.arg = sb;
+	if (ns == 0 && sb->ticker != NULL)
+		ticker_forget(&sb->run);
+	sb->run.expired = sb_expired;
+	sb->run.arg = sb;
+	__atomic_store_n(&sb->run.ns, ns, __ATOMIC_RELAXED);
 	sb->timeout_ns = ns;
+	sb_set_call(sb);
 	return SANDBOX_OK;
 }
 
@@ -466,7 +269,7 @@ int sandbox_set_instructions(struct sandbox *sb, uint64_t n)
 	if (sb->active || (n != 0 && (sb->flags & SANDBOX_ALLOW_JIT)))
 		return sb_misuse(sb);
 	sb->instructions = n;
-	sb->special = n != 0 || (sb->flags & SANDBOX_TRACEBACK) != 0;
+	sb_set_call(sb);
 	return SANDBOX_OK;
 }
 
@@ -481,6 +284,8 @@ int sandbox_set_thread(struct sandbox *sb)
 		if (ticker == NULL)
 			return SANDBOX_MEM_SYSTEM;
 	}
+	if (ticker != sb->ticker)
+		ticker_forget(&sb->run);
 	sb->ticker = ticker;
 	luamem_set_thread(&sb->mem);
 	return SANDBOX_OK;
@@ -491,7 +296,7 @@ void sandbox_stats(const struct sandbox *sb, struct sandbox_stats *out)
 	luamem_stats(&sb->mem, &out->mem);
 	out->instructions =
 		sb->instructions != 0 ? sb->instructions - sb->left : 0;
-	out->calls = sb->calls;
+	out->calls = sb->run.count - sb->uncounted;
 }
 
 const char *sandbox_check(const struct sandbox *sb)

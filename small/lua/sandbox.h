@@ -38,7 +38,8 @@
  *          signal sent to the owner's thread, see ticker.h. Call nothing of
  *          a sandbox from inside a call of the same sandbox, but for
  *          sandbox_interrupt(), sandbox_of() and sandbox_stats().
- * Cost:    sandbox_call() is one lua_pcall() plus about 20 instructions.
+ * Cost:    sandbox_call() is one lua_pcall() plus about 35 instructions, with
+ *          a time limit or without.
  *          open and close are the interpreter's; drop is O(1) in managed mode.
  * Errors:  an enum sandbox_rc; sandbox_message() says it in words.
  */
@@ -112,7 +113,7 @@ struct sandbox_opts {
 struct sandbox_stats {
 	struct luamem_stats mem;
 	uint64_t instructions; /* charged to the last call, when limited */
-	uint64_t calls;        /* sandbox_call()s so far */
+	uint64_t calls;        /* sandbox_call() and sandbox_load(), so far */
 };
 
 /* Opaque. */

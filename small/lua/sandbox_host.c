@@ -36,7 +36,7 @@ static int sb_protect(struct sandbox *sb, int (*fn)(lua_State *), void *ud,
 
 	if (sb->active)
 		return sb_misuse(sb);
-	sb->felt = luamem_felt(&sb->mem);
+	sb_feel_nothing(sb);
 #if SB_51
 	lua_rawgeti(L, LUA_REGISTRYINDEX, sb->protect_ref);
 #else

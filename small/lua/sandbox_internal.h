@@ -43,6 +43,9 @@
 /* Instructions between two looks at the limit; also what a resume costs. */
 #define SB_STEP 1000
 
+/* Above the status codes of Lua, so that one look sees both. */
+#define SB_HOOKED 256u
+
 /* Why a run has to end, before there is a verdict. */
 enum { SB_STOP_TIME = 1, SB_STOP_VERDICT = 2 };
 
@@ -59,21 +62,26 @@ enum sb_stock {
 	SB_STOCK_MAX
 };
 
+/* The first line of it is what a warm call looks at. */
 struct sandbox {
+	struct ticker_call run; /* run.count: calls begun, never put back */
+	int (*call)(struct sandbox *sb, int nargs, int nresults);
 	lua_State *L;
-	lua_State *running; /* the thread that runs; PUC: where hooks go */
-	bool active;        /* a call is running */
-	bool special;       /* calls need sb_call_slow() */
-	unsigned stop;      /* SB_STOP_*; the signal handler sets bits */
-	int verdict;        /* enum sandbox_rc, valid with SB_STOP_VERDICT */
-	bool hooked;        /* the main thread's hook may be set */
-	size_t felt;        /* luamem_felt() at the start of the call */
-	size_t pressed_at;  /* used, when the collector was last made due */
-	uint64_t left;      /* instructions, when limited */
-	uint64_t timeout_ns, instructions;
-	uint64_t calls;
 	struct ticker_thread *ticker; /* NULL = no time limit possible */
-	struct ticker_call deadline;
+	bool active;                  /* a call is running */
+	int top, nargs, nresults;     /* of a warm call, when it began */
+	unsigned hooked;      /* SB_HOOKED: the main thread's hook may be set */
+	lua_State *running;   /* the thread that runs; PUC: where hooks go;
+	                         between calls it is L */
+	unsigned stop;        /* SB_STOP_*; the signal handler sets bits */
+	int verdict;          /* enum sandbox_rc, valid with SB_STOP_VERDICT */
+	uint64_t uncounted;   /* calls begun and put back by rollbacks */
+	uint64_t calls_saved; /* calls at the snapshot */
+	uint64_t felt_in;     /* the call that `felt` is of */
+	size_t felt;          /* luamem_felt() before its first refusal */
+	size_t pressed_at;    /* used, when the collector was last made due */
+	uint64_t left;        /* instructions, when limited */
+	uint64_t timeout_ns, instructions;
 	unsigned flags;
 	int step;        /* instructions per count hook */
 	int protect_ref; /* sb_trampoline in the registry */
@@ -100,6 +108,20 @@ static inline struct sandbox *sb_of(lua_State *L)
 static inline bool sb_stopped(const struct sandbox *sb)
 {
 	return __atomic_load_n(&sb->stop, __ATOMIC_RELAXED) != 0;
+}
+
+/* From here on what is refused counts. */
+static inline void sb_feel_nothing(struct sandbox *sb)
+{
+	sb->felt_in = sb->run.count;
+	sb->felt = luamem_felt(&sb->mem);
+}
+
+/* Whether a refusal was not made good since. A warm call does not say when it
+ * begins: its first refusal does, see sb_refused(). */
+static inline bool sb_has_felt(const struct sandbox *sb)
+{
+	return sb->felt_in == sb->run.count && luamem_felt(&sb->mem) > sb->felt;
 }
 
 /* sandbox_time.c: hooks, limits, and the end of a run */
@@ -147,7 +169,9 @@ extern const luaL_Reg sb_table_funcs[] SMALL_SYM(sb_table_funcs);
 int sb_load_text(lua_State *L, const char *text, size_t size, const char *name)
 	SMALL_SYM(sb_load_text);
 
-/* sandbox.c */
+/* sandbox_call.c */
+/* Chooses how calls are made; after each change of a limit. */
+void sb_set_call(struct sandbox *sb) SMALL_SYM(sb_set_call);
 void sb_set_message(struct sandbox *sb, int rc) SMALL_SYM(sb_set_message);
 int sb_misuse(struct sandbox *sb) SMALL_SYM(sb_misuse);
 /* The end of a run that did not simply succeed; base values remain below the

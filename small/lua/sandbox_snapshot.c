@@ -11,8 +11,10 @@
  */
 #include <small/lua/sandbox_internal.h>
 
-/* What of struct sandbox is put back: the allocator's part is luamem's. */
-#define SB_SAVED offsetof(struct sandbox, mem)
+/* What of struct sandbox is put back: `run` is the ticker's too, and goes on;
+ * the allocator's part is luamem's. */
+#define SB_SAVED_FROM offsetof(struct sandbox, call)
+#define SB_SAVED      (offsetof(struct sandbox, mem) - SB_SAVED_FROM)
 
 static int sb_refuse(struct sandbox *sb, int rc, const char *why)
 {
@@ -177,7 +179,9 @@ int sandbox_snapshot(struct sandbox *sb, const char *const *safe)
 		return cause == LUAMEM_QUOTA ? SANDBOX_MEM_QUOTA
 		                             : SANDBOX_MEM_SYSTEM;
 	}
-	memcpy(luamem_snapshot_extra(&sb->mem), sb, SB_SAVED);
+	sb->calls_saved = sb->run.count - sb->uncounted;
+	memcpy(luamem_snapshot_extra(&sb->mem), (char *)sb + SB_SAVED_FROM,
+	       SB_SAVED);
 	return SANDBOX_OK;
 }
 
@@ -189,12 +193,12 @@ int sandbox_snapshot(struct sandbox *sb, const char *const *safe)
 static void sb_restore(struct sandbox *sb)
 {
 	struct ticker_thread *ticker = sb->ticker;
-	struct ticker_call deadline = sb->deadline;
 	uint64_t timeout_ns = sb->timeout_ns, saved;
 
-	memcpy(sb, luamem_snapshot_extra(&sb->mem), SB_SAVED);
+	memcpy((char *)sb + SB_SAVED_FROM, luamem_snapshot_extra(&sb->mem),
+	       SB_SAVED);
+	sb->uncounted = sb->run.count - sb->calls_saved;
 	sb->ticker = ticker;
-	sb->deadline = deadline;
 	saved = sb->timeout_ns;
 	sb->timeout_ns = timeout_ns;
 	if (saved != timeout_ns)

@@ -52,7 +52,7 @@ int sb_stop(lua_State *L)
 	struct sandbox *sb = sb_of(L);
 
 	sb_set_verdict(sb, SANDBOX_TIMEOUT);
-	sb->hooked = true;
+	sb->hooked = SB_HOOKED;
 	/* who catches this error all the same meets the hook again */
 	sb_arm(L);
 	sb_raise(L);
@@ -84,37 +84,28 @@ bool sb_charge(struct sandbox *sb)
 	return false;
 }
 
-#if SB_51 && SB_JIT
-/* The memory error of a refusal was caught, as the run goes on. */
+/* LuaJIT: the memory error of a refusal was caught, as the run goes on. */
 static bool sb_swallowed(const struct sandbox *sb)
 {
-	return !(sb->flags & SANDBOX_CATCH_MEMORY) &&
-	       luamem_felt(&sb->mem) > sb->felt;
+	return SB_JIT && !(sb->flags & SANDBOX_CATCH_MEMORY) && sb_has_felt(sb);
 }
 
+/* After each refusal, inside the allocator. */
 void sb_refused(void *arg)
 {
 	struct sandbox *sb = (struct sandbox *)arg;
 
-	sb->mem.want_nsize = 0; /* LuaJIT does not try again: no recovery */
-	if (sb->active && !(sb->flags & SANDBOX_CATCH_MEMORY)) {
-		sb->hooked = true;
+	if (sb->felt_in != sb->run.count) { /* the first of this call */
+		sb->felt_in = sb->run.count;
+		sb->felt = luamem_felt(&sb->mem) - 1;
+	}
+	if (!SB_EMERGENCY_GC) /* does not try again: nothing is a recovery */
+		sb->mem.want_nsize = 0;
+	if (SB_JIT && sb->active && !(sb->flags & SANDBOX_CATCH_MEMORY)) {
+		sb->hooked = SB_HOOKED;
 		sb_arm(sb->L);
 	}
 }
-#else
-static bool sb_swallowed(const struct sandbox *sb)
-{
-	(void)sb;
-	return false;
-}
-
-void sb_refused(void *arg)
-{
-	/* 5.1 does not try again: nothing is a recovery */
-	((struct sandbox *)arg)->mem.want_nsize = 0;
-}
-#endif
 
 void sb_hook(lua_State *L, lua_Debug *ar)
 {
@@ -152,7 +143,7 @@ void sb_expired(void *arg)
 	if (!sb->active)
 		return;
 	__atomic_fetch_or(&sb->stop, SB_STOP_TIME, __ATOMIC_RELAXED);
-	sb->hooked = true;
+	sb->hooked = SB_HOOKED;
 	sb_arm(SB_JIT ? sb->L : sb->running);
 }
 
@@ -167,14 +158,14 @@ void sb_begin_count(struct sandbox *sb)
 
 	sb->left = sb->instructions;
 	sb->step = step < 1 ? 1 : step > SB_STEP ? SB_STEP : (int)step;
-	sb->hooked = true;
+	sb->hooked = SB_HOOKED;
 	lua_sethook(sb->L, sb_hook, LUA_MASKCOUNT, sb->step);
 }
 
 void sb_unhook(struct sandbox *sb)
 {
 	lua_sethook(sb->L, NULL, 0, 0);
-	sb->hooked = false;
+	sb->hooked = 0;
 }
 
 /*

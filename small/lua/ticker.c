@@ -3,9 +3,10 @@
  * ticker: a list of threads under a mutex, one thread that walks it each
  * period. Worst case of a tick: one load a thread, one tgkill an overdue one.
  *
- * Parking: after a second without a begin the ticker says that it is parked,
- * waits one more period - in which the store is seen everywhere, and a begin
- * that did not see it is seen - and then sleeps until somebody wakes it.
+ * Parking: after a second without a begin the ticker puts a mark where the
+ * threads have their innermost call, waits one more period - in which the mark
+ * is seen everywhere, and a begin that did not see it is seen - and then sleeps
+ * until the begin that finds the mark wakes it.
  */
 #include <small/lua/ticker.h>
 
@@ -24,7 +25,11 @@
 /* Enough for the thread's frames with any sanitizer. */
 #define TICKER_STACK ((size_t)256 * 1024)
 
-static struct ticker_clock ticker_clock = {.now = 0, .parked = 1};
+/* Written by the ticker, read by the handlers: CLOCK_MONOTONIC in ns at the
+ * last tick. */
+static uint64_t ticker_now;
+/* Under the lock: asleep, about to be, or not running. */
+static bool ticker_parked = true;
 static pthread_mutex_t ticker_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ticker_cond = PTHREAD_COND_INITIALIZER;
 static RLIST_HEAD(ticker_threads);
@@ -33,6 +38,8 @@ static bool ticker_prepared; /* signal, key and fork handler are set up */
 static int ticker_signo;     /* 0 = the default */
 static pthread_key_t ticker_key;
 static __thread struct ticker_thread ticker_self;
+/* Stands for no call, of a thread that has to wake the ticker. */
+static struct ticker_call ticker_mark;
 
 static uint64_t ticker_time(void)
 {
@@ -44,20 +51,24 @@ static uint64_t ticker_time(void)
 
 static void ticker_publish(void)
 {
-	__atomic_store_n(&ticker_clock.now, ticker_time(), __ATOMIC_RELAXED);
+	__atomic_store_n(&ticker_now, ticker_time(), __ATOMIC_RELAXED);
 }
 
-/* 0 while the ticker has not seen the call. */
+/*
+ * 0 while the ticker has not seen the call. On the owner's thread. The ticker
+ * may be writing what it has seen: seen_at comes before `seen` there.
+ */
 static uint64_t ticker_deadline(const struct ticker_thread *t,
                                 const struct ticker_call *call)
 {
 	uint64_t at, deadline;
 
-	if (call->deadline != 0)
+	if (call->deadline_of == call->count)
 		return call->deadline;
-	at = __atomic_load_n(&t->seen_at, __ATOMIC_RELAXED);
-	if (__atomic_load_n(&t->seen, __ATOMIC_ACQUIRE) != t->begun)
+	if (__atomic_load_n(&t->seen_top, __ATOMIC_ACQUIRE) != call ||
+	    __atomic_load_n(&t->seen, __ATOMIC_ACQUIRE) != call->count)
 		return 0;
+	at = __atomic_load_n(&t->seen_at, __ATOMIC_RELAXED);
 	deadline = at + call->ns;
 	return deadline < at ? UINT64_MAX : deadline;
 }
@@ -66,11 +77,12 @@ static uint64_t ticker_deadline(const struct ticker_thread *t,
 static void ticker_handler(int signo)
 {
 	struct ticker_thread *t = &ticker_self;
-	uint64_t now = __atomic_load_n(&ticker_clock.now, __ATOMIC_RELAXED);
+	uint64_t now = __atomic_load_n(&ticker_now, __ATOMIC_RELAXED);
 	int saved = errno;
 
 	(void)signo;
-	for (struct ticker_call *c = t->top; c != NULL; c = c->outer) {
+	for (struct ticker_call *c = t->active ? t->top : NULL;
+	     c != NULL && c != &ticker_mark; c = c->outer) {
 		uint64_t deadline = ticker_deadline(t, c);
 
 		if (deadline != 0 && now >= deadline)
@@ -79,48 +91,144 @@ static void ticker_handler(int signo)
 	errno = saved;
 }
 
-/* The outer calls' deadlines become known now, as the ticker is to watch
- * another one. */
-void ticker_begin_inner(struct ticker_thread *t)
-{
-	struct ticker_call *call = t->top;
+/* Wakes (or starts) a parked ticker and brings its clock up to date. */
+static void ticker_wake(void);
 
-	if (call->deadline == 0)
-		call->deadline = ticker_deadline(t, call);
-	if (call->deadline == 0)
-		call->deadline = ticker_time() + call->ns;
-	if (t->deadline == 0 || call->deadline < t->deadline)
-		__atomic_store_n(&t->deadline, call->deadline,
-		                 __ATOMIC_RELAXED);
+/* The mark came as a call began. */
+static void ticker_unmark(struct ticker_thread *t)
+{
+	__atomic_store_n(&t->top, __atomic_load_n(&t->marked, __ATOMIC_ACQUIRE),
+	                 __ATOMIC_RELAXED);
 }
 
-void ticker_end_inner(struct ticker_thread *t)
+bool ticker_switch(struct ticker_thread *t, struct ticker_call *call)
 {
-	uint64_t first = 0;
-
-	for (struct ticker_call *c = t->top; c != NULL; c = c->outer) {
-		if (first == 0 || c->deadline < first)
-			first = c->deadline;
+	if (ticker_is_top(t, &ticker_mark)) {
+		ticker_wake();
+		if (t->active)
+			ticker_unmark(t);
 	}
-	__atomic_store_n(&t->deadline, first, __ATOMIC_RELAXED);
+	if (t->active)
+		return false;
+	__atomic_store_n(&t->top, call, __ATOMIC_RELAXED);
+	return true;
 }
 
-/* One thread; true when it is busy. */
+/* The outer call's deadline becomes known now, as the ticker is to watch
+ * another one. */
+static void ticker_nest(struct ticker_thread *t, struct ticker_call *call)
+{
+	struct ticker_call *outer = t->top;
+
+	if (outer->deadline_of != outer->count) {
+		uint64_t deadline = ticker_deadline(t, outer);
+
+		if (deadline == 0)
+			deadline = ticker_time() + outer->ns;
+		__atomic_store_n(&outer->deadline, deadline, __ATOMIC_RELAXED);
+		__atomic_store_n(&outer->deadline_of, outer->count,
+		                 __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(&call->outer, outer, __ATOMIC_RELEASE);
+	/* a count that no deadline is known of, before it can be looked at */
+	__atomic_store_n(&call->count, call->count + 1, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->top, call, __ATOMIC_RELEASE);
+}
+
+void ticker_begin(struct ticker_thread *t, struct ticker_call *call)
+{
+	if (ticker_is_top(t, call) || ticker_switch(t, call))
+		ticker_begin_top(t, call);
+	else
+		ticker_nest(t, call);
+}
+
+void ticker_end(struct ticker_thread *t, struct ticker_call *call)
+{
+	struct ticker_call *outer = call->outer;
+
+	if (outer == NULL) {
+		ticker_end_top(t);
+		return;
+	}
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->top, outer, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&call->outer, NULL, __ATOMIC_RELAXED);
+}
+
+static void ticker_clear(struct ticker_call **at, struct ticker_call *call)
+{
+	__atomic_compare_exchange_n(at, &call, NULL, false, __ATOMIC_SEQ_CST,
+	                            __ATOMIC_RELAXED);
+}
+
+void ticker_forget(struct ticker_call *call)
+{
+	struct ticker_thread *t;
+
+	pthread_mutex_lock(&ticker_lock);
+	rlist_foreach_entry (t, &ticker_threads, link) {
+		ticker_clear(&t->top, call);
+		ticker_clear(&t->marked, call);
+		ticker_clear(&t->seen_top, call);
+	}
+	pthread_mutex_unlock(&ticker_lock);
+}
+
+/*
+ * What the ticker reads of a call may be changing under its eyes: a signal too
+ * many is none, as the handler looks again, and one too few comes with the next
+ * tick. A call that it can reach is not given back while the lock is held.
+ */
+static bool ticker_is_overdue(const struct ticker_thread *t,
+                              const struct ticker_call *call, uint64_t now)
+{
+	if (__atomic_load_n(&call->deadline_of, __ATOMIC_ACQUIRE) ==
+	    __atomic_load_n(&call->count, __ATOMIC_RELAXED))
+		return now >=
+		       __atomic_load_n(&call->deadline, __ATOMIC_RELAXED);
+	return call == t->seen_top &&
+	       now - t->seen_at >= __atomic_load_n(&call->ns, __ATOMIC_RELAXED);
+}
+
+/* Notes since when it is this call; true when since now. */
+static bool ticker_see(struct ticker_thread *t, struct ticker_call *call,
+                       uint64_t now)
+{
+	uint64_t count = __atomic_load_n(&call->count, __ATOMIC_RELAXED);
+
+	if (call == t->seen_top && count == t->seen)
+		return false;
+	__atomic_store_n(&t->seen_top, NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->seen_at, now, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->seen, count, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->seen_top, call, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* One thread; true when it is busy. A begin that did not see the mark is
+ * found at the call that the mark was put over. */
 static bool ticker_look(struct ticker_thread *t, uint64_t now)
 {
-	uint64_t begun = __atomic_load_n(&t->begun, __ATOMIC_ACQUIRE);
-	uint64_t ns = __atomic_load_n(&t->ns, __ATOMIC_RELAXED);
-	uint64_t deadline = __atomic_load_n(&t->deadline, __ATOMIC_RELAXED);
-	bool fresh = begun != t->seen;
+	struct ticker_call *top = __atomic_load_n(&t->top, __ATOMIC_ACQUIRE);
+	struct ticker_call *call = top == &ticker_mark ? t->marked : top;
+	bool active = __atomic_load_n(&t->active, __ATOMIC_ACQUIRE);
+	bool busy, late = false;
 
-	if (fresh) {
-		__atomic_store_n(&t->seen_at, now, __ATOMIC_RELAXED);
-		__atomic_store_n(&t->seen, begun, __ATOMIC_RELEASE);
-	}
-	if ((ns != 0 && now - t->seen_at >= ns) ||
-	    (deadline != 0 && now >= deadline))
+	if (call == NULL)
+		return false;
+	busy = ticker_see(t, call, now) || active;
+	if (busy && top == &ticker_mark)
+		__atomic_compare_exchange_n(&t->top, &top, call, false,
+		                            __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	for (; active && call != NULL && !late;
+	     call = __atomic_load_n(&call->outer, __ATOMIC_ACQUIRE))
+		late = ticker_is_overdue(t, call, now);
+	if (late)
 		syscall(SYS_tgkill, getpid(), t->tid, ticker_signo);
-	return fresh || ns != 0 || deadline != 0;
+	return busy;
 }
 
 /* One look at every thread; true when any is busy. */
@@ -134,10 +242,27 @@ static bool ticker_tick(uint64_t now)
 	return busy;
 }
 
+/* The next begin of each thread is to find the mark. */
+static void ticker_mark_all(void)
+{
+	struct ticker_thread *t;
+
+	rlist_foreach_entry (t, &ticker_threads, link) {
+		struct ticker_call *last =
+			__atomic_load_n(&t->top, __ATOMIC_RELAXED);
+
+		if (last == &ticker_mark)
+			continue;
+		__atomic_store_n(&t->marked, last, __ATOMIC_RELEASE);
+		__atomic_compare_exchange_n(&t->top, &last, &ticker_mark, false,
+		                            __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	}
+}
+
 /* Sleeps until woken; the lock is held. */
 static void ticker_park(void)
 {
-	while (__atomic_load_n(&ticker_clock.parked, __ATOMIC_RELAXED) != 0)
+	while (ticker_parked)
 		pthread_cond_wait(&ticker_cond, &ticker_lock);
 }
 
@@ -151,13 +276,12 @@ static void *ticker_main(void *arg)
 		nanosleep(&period, NULL);
 		pthread_mutex_lock(&ticker_lock);
 		ticker_publish();
-		if (ticker_tick(ticker_clock.now)) {
+		if (ticker_tick(ticker_now)) {
 			idle = 0;
-			__atomic_store_n(&ticker_clock.parked, 0,
-			                 __ATOMIC_RELAXED);
+			ticker_parked = false;
 		} else if (++idle == TICKER_IDLE_TICKS) {
-			__atomic_store_n(&ticker_clock.parked, 1,
-			                 __ATOMIC_SEQ_CST);
+			ticker_parked = true;
+			ticker_mark_all();
 		} else if (idle > TICKER_IDLE_TICKS) {
 			ticker_park();
 			idle = 0;
@@ -197,7 +321,7 @@ static void ticker_leave(void *arg)
 
 	pthread_mutex_lock(&ticker_lock);
 	rlist_del_entry(t, link);
-	t->clock = NULL;
+	t->joined = false;
 	pthread_mutex_unlock(&ticker_lock);
 }
 
@@ -215,16 +339,20 @@ static void ticker_fork_parent(void)
 static void ticker_fork_child(void)
 {
 	ticker_running = false;
-	__atomic_store_n(&ticker_clock.parked, 1, __ATOMIC_RELAXED);
+	ticker_parked = true;
 	pthread_cond_init(&ticker_cond, NULL);
 	rlist_create(&ticker_threads);
-	if (ticker_self.clock != NULL) {
+	if (ticker_self.joined) {
 		ticker_self.tid = (int)syscall(SYS_gettid);
 		rlist_add_entry(&ticker_threads, &ticker_self, link);
 	}
 	pthread_mutex_unlock(&ticker_lock);
-	if (ticker_self.top != NULL)
+	if (ticker_self.active) {
 		ticker_wake();
+	} else {
+		ticker_self.top = &ticker_mark;
+		ticker_self.marked = NULL;
+	}
 }
 
 /* Once a process; the lock is held. */
@@ -251,7 +379,7 @@ static int ticker_prepare(void)
 		pthread_key_delete(ticker_key);
 		return -1;
 	}
-	track_atomic(&ticker_clock, sizeof(ticker_clock));
+	track_atomic(&ticker_now, sizeof(ticker_now));
 	ticker_prepared = true;
 	return 0;
 }
@@ -261,7 +389,7 @@ static int ticker_join(struct ticker_thread *t)
 {
 	sigset_t set;
 
-	if (t->clock != NULL)
+	if (t->joined)
 		return 0;
 	if (pthread_setspecific(ticker_key, t) != 0)
 		return -1;
@@ -270,7 +398,8 @@ static int ticker_join(struct ticker_thread *t)
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	track_atomic(t, sizeof(*t));
 	t->tid = (int)syscall(SYS_gettid);
-	t->clock = &ticker_clock;
+	t->joined = true;
+	t->top = &ticker_mark;
 	rlist_add_entry(&ticker_threads, t, link);
 	return 0;
 }
@@ -292,12 +421,12 @@ struct ticker_thread *ticker_start(void)
 	return t;
 }
 
-void ticker_wake(void)
+static void ticker_wake(void)
 {
 	pthread_mutex_lock(&ticker_lock);
 	if (ticker_run() == 0) {
 		ticker_publish();
-		__atomic_store_n(&ticker_clock.parked, 0, __ATOMIC_RELAXED);
+		ticker_parked = false;
 		pthread_cond_signal(&ticker_cond);
 	}
 	pthread_mutex_unlock(&ticker_lock);

@@ -28,6 +28,7 @@ small_add_lua_test(pool)
 # of 30 ms is over before the script has begun, and no stack is extended while a
 # signal is delivered.
 small_add_lua_test(hostile LABELS threads notsan nomemcheck)
+small_add_lua_test(deadline LABELS threads notsan nomemcheck)
 
 # small_add_command_test(script): test/lua/script COMMAND STOCK for each Lua
 # whose command is built and whose stock interpreter is there.

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * deadline: whose time limit it is, with several sandboxes of one thread in
+ * turns or inside each other, with one that moves between threads, and after
+ * the ticker has gone to sleep.
+ */
+#include "box.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#define FOREVER "while true do end"
+#define LIMIT   (30 * BOX_MS)
+
+static struct sandbox_opts timed(uint64_t ns)
+{
+	return (struct sandbox_opts){.limit = 4 * BOX_MIB, .timeout_ns = ns};
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* A script without end is ended, and not before its time. */
+static void is_ended(struct box *box, uint64_t limit)
+{
+	uint64_t start;
+
+	assert_int_equal(box_load(box, FOREVER), SANDBOX_OK);
+	start = now_ns();
+	assert_int_equal(sandbox_call(box->sb, 0, 0), SANDBOX_TIMEOUT);
+	assert_true(now_ns() - start >= limit);
+	lua_settop(box->L, 0);
+	assert_ptr_equal(sandbox_check(box->sb), NULL);
+}
+
+static void sandboxes_of_a_thread_take_turns(void **state)
+{
+	struct box a, b, free_one;
+
+	(void)state;
+	box_open(&a, timed(LIMIT));
+	box_open(&b, timed(2 * LIMIT));
+	box_open(&free_one, (struct sandbox_opts){.limit = BOX_MIB});
+	for (int i = 0; i < 3; i++) {
+		is_ended(&a, LIMIT);
+		box_still_works(&b);
+		is_ended(&b, 2 * LIMIT);
+		box_still_works(&free_one);
+		box_still_works(&a);
+	}
+	/* one without a limit is not ended by what another one left */
+	assert_int_equal(sandbox_set_timeout(b.sb, 0), SANDBOX_OK);
+	is_ended(&a, LIMIT);
+	box_expect(&b, "for i = 1, 3e7 do end", SANDBOX_OK);
+	assert_int_equal(sandbox_set_timeout(b.sb, LIMIT), SANDBOX_OK);
+	is_ended(&b, LIMIT);
+	/* the thread's last one is gone */
+	box_close(&b);
+	is_ended(&a, LIMIT);
+	box_close(&free_one);
+	box_close(&a);
+}
+
+static struct box *inner;
+
+/* spin(): a call of another sandbox, which takes all its time. */
+static int spin_inside(lua_State *L)
+{
+	is_ended(inner, LIMIT);
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+static int work_inside(lua_State *L)
+{
+	(void)L;
+	box_still_works(inner);
+	return 0;
+}
+
+static void set_function(struct box *box, const char *name,
+                         int (*fn)(lua_State *))
+{
+	assert_int_equal(sandbox_push_function(box->sb, fn), SANDBOX_OK);
+	assert_int_equal(sandbox_set_global(box->sb, name), SANDBOX_OK);
+}
+
+/* A call inside the call of another sandbox has its own limit, and that of
+ * the outer one goes on meanwhile. */
+static void limits_nest(void **state)
+{
+	struct box outer, in;
+	uint64_t start;
+
+	(void)state;
+	box_open(&outer, timed(20000 * BOX_MS));
+	box_open(&in, timed(LIMIT));
+	inner = &in;
+	set_function(&outer, "spin", spin_inside);
+	set_function(&outer, "work", work_inside);
+	box_expect(&outer, "assert(spin() and spin()) work() work()",
+	           SANDBOX_OK);
+	assert_int_equal(sandbox_set_timeout(outer.sb, 5 * LIMIT), SANDBOX_OK);
+	start = now_ns();
+	box_expect(&outer, "while true do spin() end", SANDBOX_TIMEOUT);
+	assert_true(now_ns() - start >= 5 * LIMIT);
+	start = now_ns();
+	box_expect(&outer, "while true do pcall(work) end", SANDBOX_TIMEOUT);
+	assert_true(now_ns() - start >= 5 * LIMIT);
+	/* from then on as if nothing had been inside */
+	is_ended(&outer, 5 * LIMIT);
+	is_ended(&in, LIMIT);
+	box_close(&in);
+	is_ended(&outer, 5 * LIMIT);
+	box_close(&outer);
+}
+
+static void *take_over(void *arg)
+{
+	struct box *box = arg;
+
+	if (sandbox_set_thread(box->sb) != SANDBOX_OK)
+		return NULL;
+	slab_cache_set_thread(&box->core.cache);
+	is_ended(box, LIMIT);
+	return arg;
+}
+
+/* What another thread had, its end included. */
+static void a_sandbox_moves_between_threads(void **state)
+{
+	struct box a, b;
+
+	(void)state;
+	box_open(&a, timed(LIMIT));
+	box_open(&b, timed(LIMIT));
+	is_ended(&a, LIMIT);
+	for (int i = 0; i < 3; i++) {
+		pthread_t thread;
+		void *done;
+
+		assert_int_equal(pthread_create(&thread, NULL, take_over, &a),
+		                 0);
+		is_ended(&b, LIMIT);
+		pthread_join(thread, &done);
+		assert_non_null(done);
+		assert_int_equal(sandbox_set_thread(a.sb), SANDBOX_OK);
+		slab_cache_set_thread(&a.core.cache);
+		is_ended(&a, LIMIT);
+	}
+	box_close(&a);
+	is_ended(&b, LIMIT);
+	box_close(&b);
+}
+
+/* Asleep, the ticker is woken by a call of the last sandbox, of another one,
+ * and by one that begins inside. */
+static void each_way_of_beginning_wakes_the_ticker(void **state)
+{
+	struct box a, b;
+
+	(void)state;
+	box_open(&a, timed(LIMIT));
+	box_open(&b, timed(LIMIT));
+	inner = &b;
+	set_function(&a, "spin", spin_inside);
+	is_ended(&a, LIMIT);
+	sleep(2);
+	is_ended(&a, LIMIT);
+	sleep(2);
+	is_ended(&b, LIMIT);
+	sleep(2);
+	assert_int_equal(sandbox_set_timeout(a.sb, 0), SANDBOX_OK);
+	box_expect(&a, "spin()", SANDBOX_OK);
+	box_close(&b);
+	box_close(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sandboxes_of_a_thread_take_turns),
+		cmocka_unit_test(limits_nest),
+		cmocka_unit_test(a_sandbox_moves_between_threads),
+		cmocka_unit_test(each_way_of_beginning_wakes_the_ticker),
+	};
+
+	return cmocka_run_group_tests_name("deadline", tests, NULL, NULL);
+}
