@@ -21,7 +21,14 @@
  * process with the kernel. */
 bool membarrier_init(void) SMALL_SYM(membarrier_init);
 
-/* Afterwards every other thread has executed a full barrier. */
+/* True: every other thread has executed a full barrier. False: the system
+ * refuses, or refuses by now (a filter of system calls that came late). */
+bool membarrier_try(void) SMALL_SYM(membarrier_try);
+
+/* Waits until what other threads stored before the call is seen by all. */
+void membarrier_drain(void) SMALL_SYM(membarrier_drain);
+
+/* The one or the other; nothing where membarrier_init() says false. */
 void membarrier_all(void) SMALL_SYM(membarrier_all);
 
 #endif /* SMALL_MEMBARRIER_H */

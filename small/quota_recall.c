@@ -19,61 +19,25 @@
  * other. quota_stats() tells refusals and recalls.
  */
 #include <small/quota_recall.h>
+#include <small/membarrier.h>
 #include <small/quota_lessor.h>
 #include <small/track.h>
 
-#include <errno.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-#if defined(__linux__) && defined(SYS_membarrier)
-# include <linux/membarrier.h>
-# define QUOTA_MEMBARRIER 1
-#else
-# define QUOTA_MEMBARRIER 0
-#endif
-
-/* How long an owner that runs without a fence is given to see that its limit
- * is closed, when membarrier stops working under way (a system call filter
- * that came late). Store buffers drain within a microsecond. */
-#define QUOTA_DRAIN_NS 10000000L
-
 /* Whether lessors made from now on fence themselves. */
-static bool quota_fenced = true;
-
-static bool quota_membarrier(void)
-{
-#if QUOTA_MEMBARRIER
-	return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0,
-	               0) == 0;
-#else
-	return false;
-#endif
-}
+static bool quota_fenced;
 
 bool quota_barrier_init(void)
 {
 	track_atomic(&quota_fenced, sizeof(quota_fenced));
-#if QUOTA_MEMBARRIER && !TRACK_ENABLED && !TRACK_TSAN
-	static bool asked; /* registering again costs a grace period */
-
-	if (!asked) {
-		bool works = syscall(SYS_membarrier,
-		                     MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
-		                     0, 0) == 0 &&
-		             quota_membarrier();
-
-		asked = true;
-		__atomic_store_n(&quota_fenced, !works, __ATOMIC_RELAXED);
-	}
-#endif
+	if (!membarrier_init())
+		__atomic_store_n(&quota_fenced, true, __ATOMIC_RELAXED);
 	return __atomic_load_n(&quota_fenced, __ATOMIC_RELAXED);
 }
 
-/* Every lessor fences itself from now on; waits until each owner knows. */
+/* Every lessor fences itself from now on; waits until each owner knows. An
+ * owner that ran without a fence sees its closed limit when stores drained. */
 static void quota_fence_all(struct quota *q)
 {
-	struct timespec drain = {0, QUOTA_DRAIN_NS};
 	struct quota_lessor *l;
 	bool late = false;
 
@@ -82,8 +46,8 @@ static void quota_fence_all(struct quota *q)
 		late = late || !l->fenced;
 		__atomic_store_n(&l->fenced, 1, __ATOMIC_SEQ_CST);
 	}
-	while (late && nanosleep(&drain, &drain) != 0 && errno == EINTR)
-		continue;
+	if (late)
+		membarrier_drain();
 }
 
 size_t quota_floor(const struct quota_lessor *l)
@@ -135,7 +99,7 @@ static void quota_close_all(struct quota *q, const struct quota_lessor *self)
 		__atomic_store_n(&l->floor, SIZE_MAX, __ATOMIC_RELEASE);
 	}
 	if (__atomic_load_n(&quota_fenced, __ATOMIC_RELAXED) ||
-	    !quota_membarrier())
+	    !membarrier_try())
 		quota_fence_all(q);
 }
 
@@ -145,6 +109,8 @@ static void quota_open_all(struct quota *q, const struct quota_lessor *self,
 {
 	struct quota_lessor *l;
 
+	/* self may be NULL, a lessor in the list never is. */
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
 	rlist_foreach_entry (l, &q->lessors, link) {
 		if (l == self)
 			continue;
