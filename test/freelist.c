@@ -119,17 +119,21 @@ static void huge_sizes_are_refused_and_change_nothing(void **state)
 		open_with(limit, i % 2 ? 8 : 16);
 		for (size_t k = 0; k <= 64; k++)
 			refuses(SIZE_MAX - k);
+#if SIZE_MAX > UINT32_MAX
 		refuses((size_t)1 << 63);
 		refuses(((size_t)1 << 63) + 1);
 		assert_int_equal(freelist_last_refusal(f), FREELIST_SYSTEM);
 		if (limit == 0)
 			refuses((size_t)1 << 37);
+#endif
 		for (size_t k = 0; limit != 0 && k <= 64; k++)
 			refuses(limit - 32 + k);
 		if (limit != 0) {
 			refuses((size_t)1 << 31);
+#if SIZE_MAX > UINT32_MAX
 			refuses((size_t)1 << 32);
 			refuses(((size_t)1 << 32) + 16);
+#endif
 			assert_int_equal(freelist_last_refusal(f),
 			                 FREELIST_LIMIT);
 		}
@@ -232,8 +236,10 @@ static void options_that_make_no_sense_are_refused(void **state)
 		{.limit = 2 * MIB, .max_limit = MIB},
 		{.limit = MIB, .reserve = 2 * MIB},
 		{.limit = SIZE_MAX},
+#if SIZE_MAX > UINT32_MAX
 		{.limit = (size_t)1 << 40},
 		{.limit = MIB, .max_limit = (size_t)1 << 40},
+#endif
 	};
 	static char buf[KIB];
 

@@ -167,8 +167,10 @@ static void past_the_end(void)
 	dies(ptr, left + 1, what);
 	dies(ptr, left + 1000, what);
 	dies(ptr, MIB, what);
+#if SIZE_MAX > UINT32_MAX
 	dies(ptr, (size_t)1 << 32, what);
 	dies(ptr, (size_t)1 << 63, what);
+#endif
 	for (size_t i = 0; i < 20; i++)
 		dies(ptr, SIZE_MAX - i - 100, what);
 }
