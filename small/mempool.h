@@ -230,7 +230,7 @@ static inline void *mempool_alloc(struct mempool *pool)
 		return mempool_alloc_slow(pool);
 	bit = (uint32_t)mempool_take_bit(&bits);
 	*word = bits;
-	return pool->word_base + bit * pool->stride;
+	return pool->word_base + (size_t)(bit * pool->stride);
 }
 
 /* ptr is a live object of the pool. Never fails. */

@@ -29,7 +29,7 @@ static bool luamem_piece_size(size_t n, size_t *out)
 
 	if (small_add(n, n / 8, &size))
 		return true;
-	return small_add(size, 2 * FREELIST_SIZE_MIN, out);
+	return small_add(size, (size_t)2 * FREELIST_SIZE_MIN, out);
 }
 
 /* The quota counts units and rounds each call up: charged is what the sum
@@ -131,7 +131,9 @@ void *luamem_malloc_shrink(struct luamem *m, void *ptr, size_t osize,
 	void *to = realloc(ptr, nsize);
 
 	luamem_end_lease(m, osize - nsize);
-	return to != NULL ? to : ptr; /* the old block holds it as well */
+	if (to == NULL)
+		return ptr; /* the old block holds it as well */
+	return to;
 }
 
 void luamem_malloc_free(struct luamem *m, void *ptr, size_t osize)

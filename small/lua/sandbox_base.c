@@ -45,14 +45,13 @@ static int sb_pcall(lua_State *L)
 	return sb_pcall_end(L, status, ctx);
 }
 
-/* 5.3: index 2 becomes a function that passes errors by when stopped. The
- * stock traceback runs no script, and would show the wrapper. */
-static void sb_wrap_handler(lua_State *L)
+/* Index 2 becomes a function that passes errors by when stopped. The stock
+ * traceback runs no script, and would show the wrapper. */
+static void sb_wrap(lua_State *L, struct sandbox *sb)
 {
-	struct sandbox *sb = sb_of(L);
 	lua_CFunction traceback = sb->stock[SB_STOCK_TRACEBACK];
 
-	if (!SB_53 || (traceback != NULL && lua_tocfunction(L, 2) == traceback))
+	if (traceback != NULL && lua_tocfunction(L, 2) == traceback)
 		return;
 	if (sb->wrap_ref == 0) /* a kilobyte, only for who uses xpcall */
 		sb_make_wrapper(L, sb);
@@ -60,6 +59,13 @@ static void sb_wrap_handler(lua_State *L)
 	lua_pushvalue(L, 2);
 	lua_call(L, 1, 1);
 	lua_replace(L, 2);
+}
+
+/* Only 5.3 needs it. */
+static void sb_wrap_handler(lua_State *L)
+{
+	if (SB_53)
+		sb_wrap(L, sb_of(L));
 }
 
 static int sb_xpcall(lua_State *L)

@@ -37,7 +37,8 @@ static void sb_look(lua_State *L, struct sb_reader *r, const char *piece)
 	lua_error(L);
 #else
 	(void)L;
-	strcpy(r->mode, strchr(r->mode, 't') != NULL ? "t" : "");
+	r->mode[0] = strchr(r->mode, 't') != NULL ? 't' : '\0';
+	r->mode[1] = '\0';
 #endif
 }
 
