@@ -118,6 +118,62 @@ def region(r):
     ]
 
 
+def mempool(m):
+    """As mempool_stats(); what was freed in the current slab is counted."""
+    live = num(m, "live")
+    current = m["current"]
+    if int(current) != 0:
+        left = current["left"]
+        freed = 2 ** (8 * left.type.sizeof - 1) - 1 - int(left)
+        word = current["free"][0].address
+        free = sum(bin(int(word[i])).count("1")
+                   for i in range(num(m, "words")))
+        live += num(m, "current_free") + freed - free
+    total = num(m, "slabs", "stats", "total")
+    return [
+        ("objects", live),
+        ("objsize", num(m, "objsize")),
+        ("used", live * num(m, "objsize")),
+        ("total", total),
+        ("slabs", ring_length(m["slabs"]["slabs"])),
+        ("cold_slabs", ring_length(m["cold"])),
+        ("slab_objects", num(m, "objcount")),
+    ]
+
+
+def freelist(f):
+    shift = num(f, "shift")
+    return [
+        ("used", num(f, "peak") - num(f, "peak_room")),
+        ("peak", num(f, "peak")),
+        ("limit", num(f, "limit")),
+        ("committed", (num(f, "end") << shift) + num(f, "head")),
+        ("granule", 1 << shift),
+        ("refused", num(f, "refused")),
+    ]
+
+
+def luamem(m):
+    return [
+        ("used", num(m, "line") - num(m, "room")),
+        ("peak", max(num(m, "peak"), num(m, "line") - num(m, "room"))),
+        ("limit", num(m, "limit")),
+        ("taken", num(m, "taken")),
+        ("refused", num(m, "refused")),
+        ("recovered", num(m, "recovered")),
+    ]
+
+
+def sandbox(s):
+    return [
+        ("calls", num(s, "run", "count") - num(s, "uncounted")),
+        ("active", num(s, "active")),
+        ("verdict", num(s, "verdict")),
+        ("timeout_ns", num(s, "timeout_ns")),
+        ("instructions", num(s, "instructions")),
+    ]
+
+
 # What small-stats shows, in this order of layers: the function that counts
 # and the field that leads one layer down.
 LAYERS = {
@@ -126,11 +182,16 @@ LAYERS = {
     "slab_arena": (slab_arena, "quota"),
     "slab_cache": (slab_cache, "arena"),
     "region": (region, "cache"),
+    "mempool": (mempool, "cache"),
+    "freelist": (freelist, "region"),
+    "luamem": (luamem, "heap"),
+    "sandbox": (sandbox, "mem"),
 }
 
 
 def layer(value):
-    """The struct behind value and its name, or None."""
+    """The struct behind value and its name, or None. A heap of malloc has no
+    freelist, a freelist in a buffer no region: there the layers end."""
     if value.type.strip_typedefs().code == gdb.TYPE_CODE_PTR:
         if int(value) == 0:
             return None
@@ -154,8 +215,9 @@ class Printer:
 class Stats(gdb.Command):
     """small-stats EXPRESSION
 
-The counts of a quota, slab_arena, slab_cache, region, mempool, freelist or
-sandbox, and of each layer below it. Bytes, unless the name says otherwise."""
+The counts of a quota, slab_arena, slab_cache, region, mempool, freelist,
+luamem or sandbox, and of each layer below it. Bytes, unless the name says
+otherwise."""
 
     def __init__(self):
         super().__init__("small-stats", gdb.COMMAND_DATA,

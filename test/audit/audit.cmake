@@ -37,8 +37,14 @@ small_add_script(spin/run LABELS slow audit)
 add_executable(test_held gdb/held.c)
 target_compile_options(test_held PRIVATE ${SMALL_WARNINGS})
 target_link_libraries(test_held PRIVATE small)
+set(held_lua)
+if(5.4 IN_LIST SMALL_LUA_FOUND)
+	set(held_lua lua)
+	target_compile_definitions(test_held PRIVATE HELD_LUA)
+	target_link_libraries(test_held PRIVATE small_lua5.4)
+endif()
 small_add_script(gdb/gdb.sh ${PROJECT_SOURCE_DIR}/small/gdb/small-gdb.py
-	$<TARGET_FILE:test_held> LABELS audit)
+	$<TARGET_FILE:test_held> ${held_lua} LABELS audit)
 
 # The ways in: pkg/consume.sh.
 set(audit_ways submodule)
