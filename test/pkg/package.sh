@@ -30,7 +30,7 @@ build()
 	tar -C "$work" --exclude="./$source-$upstream/debian" \
 		--exclude="$source-$upstream/debian" -czf \
 		"$work/${source}_$upstream.orig.tar.gz" "$source-$upstream"
-	(cd "$tree" && DEB_BUILD_OPTIONS="parallel=$(nproc)" \
+	(cd "$tree" && DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-} parallel=$(nproc)" \
 		dpkg-buildpackage -us -uc -F)
 }
 
