@@ -2,8 +2,9 @@
 /*
  * mempool - a bit an object, a current slab, and lists for the others, which
  * a slab changes only when a count in its header runs out: at the first free
- * of a full one (cold), when a sixteenth is free (warm), when it is
- * empty.
+ * of a full one (cold), when a sixteenth is free (warm), when it is empty.
+ * What is empty goes to the cache's stock, where it stays as it is until this
+ * pool or somebody else needs it.
  *
  * Warm slabs form a heap by address, shaped as a trie: a slab is above all
  * those that it is lower than, and hangs left or right by the digits of its
@@ -11,9 +12,8 @@
  * slab is found without a link to its parent.
  *
  * Waste:  the header's share, less than a sixteenth of the objects of full
- *         and cold slabs,
- *         one empty slab. mempool_stats() shows the sum: totals.total less
- *         totals.used.
+ *         and cold slabs, what is free in warm ones, one empty slab.
+ *         mempool_stats() shows the sum: totals.total less totals.used.
  * Steps:  an alloc scans at most objcount / 64 words and takes one slab from
  *         the heap; a free moves one slab. Each heap operation follows one
  *         path, at most as long as an address has bits.
@@ -22,182 +22,84 @@
 #include <small/slab_cache_impl.h>
 #include <small/track.h>
 
-/* --- geometry --- */
-
-/* How many objects fit with their bits into room bytes. */
-static size_t fit(size_t room, size_t objsize)
-{
-	size_t group, count, rest = room;
-
-	if (small_mul(objsize, 64, &group) || small_add(group, 8, &group))
-		group = SIZE_MAX;
-	count = room / group * 64;
-	rest = room % group;
-	return rest < 8 ? count : count + (rest - 8) / objsize;
-}
-
-/* Numbers of objects that the arithmetic of the fast paths is right for:
- * slabs of 2^32 times the alignment of an object, and stride * 63 in 32 bits.
- * No slab below 4 GiB is cut by it. */
-static size_t limit(size_t count, size_t objsize, size_t slab_size)
-{
-	uint32_t even = (uint32_t)__builtin_ctzll(objsize);
-
-	if (even > MEMPOOL_INDEX_BITS ||
-	    (uint64_t)slab_size >> even > (uint64_t)1 << 32)
-		return 0;
-	if (count > 1 && objsize > UINT32_MAX / 64 &&
-	    count > UINT32_MAX / objsize)
-		return objsize > UINT32_MAX ? 1 : UINT32_MAX / objsize;
-	return count;
-}
-
-/* The inverse of an odd number modulo 2^64: each step doubles the number of
- * right bits, of which an odd number starts with three. */
-static uint64_t invert(uint64_t odd)
-{
-	uint64_t inverse = odd;
-
-	for (size_t bits = 3; bits < 64; bits *= 2)
-		inverse *= 2 - odd * inverse;
-	return inverse;
-}
-
-void mempool_set_geometry(struct mempool *pool, size_t objsize)
-{
-	size_t slab_size = slab_order_size(pool->cache, pool->slab_order);
-	size_t count, even;
-
-	if (small_align_up(objsize != 0 ? objsize : 1, 8, &objsize))
-		objsize = SIZE_MAX - 7;
-	count = fit(slab_size - mslab_sizeof(), objsize);
-	count = limit(count, objsize, slab_size);
-	even = (size_t)__builtin_ctzll(objsize);
-	pool->slab_mask = ~(uintptr_t)(slab_size - 1);
-	pool->objsize = objsize;
-	pool->stride = (uint32_t)objsize;
-	if (even <= MEMPOOL_INDEX_BITS)
-		pool->factor = invert((uint64_t)objsize >> even)
-		               << (MEMPOOL_INDEX_BITS - even);
-	pool->objcount = count;
-	pool->offset = slab_size - count * objsize;
-	pool->words = (count + 63) / 64;
-	pool->warm_count = count < MEMPOOL_WARM ? 1 : count / MEMPOOL_WARM;
-#if !TRACK_ENABLED
-	pool->fast_count = count;
-#endif
-}
-
-void mempool_create_with_order(struct mempool *pool, struct slab_cache *cache,
-                               size_t objsize, uint8_t order)
-{
-	assert(order <= cache->order_max && objsize > 0);
-	memset(pool, 0, sizeof(*pool));
-	pool->cache = cache;
-	pool->slab_order = order;
-	mempool_set_geometry(pool, objsize);
-	/* Odd and with bits everywhere: see mempool_index(). */
-	pool->salt = ((uintptr_t)pool | 1) * 0xd1342543de82ef95;
-	pool->word = &pool->none;
-	rlist_create(&pool->cold);
-	slab_list_create(&pool->slabs);
-	track_pool_create(pool);
-}
-
-void mempool_create(struct mempool *pool, struct slab_cache *cache,
-                    size_t objsize)
-{
-	size_t need = objsize;
-	uint8_t order = 0;
-
-	if (need < mslab_sizeof())
-		need = mslab_sizeof();
-	while (order < cache->order_max &&
-	       slab_order_size(cache, order) / 100 < need)
-		order++;
-	mempool_create_with_order(pool, cache, objsize, order);
-}
-
 /* --- damage --- */
 
 /* A program wrote behind an object's end or before its start. */
-static void panic_header(const char *call)
+static __attribute__((cold, noreturn)) void panic_header(const char *call)
 {
 	small_panic(call, "a slab's header is overwritten");
 }
 
 /* Aborts when a slab that the pool is about to touch is not one, by its
  * address, before that is read, or not as the pool left it. */
-static void check_header(const struct mempool *pool, const struct mslab *slab,
-                         uint32_t state, const char *call)
+static inline void check_header(const struct mempool *pool,
+                                const struct mslab *slab, uint32_t state,
+                                const char *call)
 {
 	if (small_unlikely(((uintptr_t)slab & ~pool->slab_mask) != 0 ||
-	                   !is_slab(&slab->slab) || slab->pool != pool ||
-	                   slab->state != state))
+	                   slab->pool != pool || slab->state != state))
 		panic_header(call);
 }
 
 /* --- warm and cold slabs --- */
 
-static void warm_add(struct mempool *pool, struct mslab *slab)
+static inline void warm_add(struct mempool *pool, struct mslab *slab)
 {
-	struct mslab **link = &pool->warm;
+	uintptr_t path = mslab_path(pool, slab);
+	struct mslab **link = &pool->warm, *at;
 
-	for (size_t depth = 0; *link != NULL; depth++) {
-		struct mslab *at = *link;
-
+	for (size_t depth = 0; (at = *link) != NULL; depth++) {
 		check_header(pool, at, MSLAB_WARM, "mempool_free");
 		if (slab < at) {
 			*link = slab;
 			slab->link = at->link;
 			slab = at;
 			at = *link;
+			path = mslab_path(pool, slab) << depth;
 		}
-		link = &at->link.warm[mslab_digit(mslab_path(pool, slab),
-		                                  depth)];
+		link = &at->link.warm[mslab_digit(path)];
+		path <<= 1;
 	}
 	*link = slab;
 	slab->link.warm[0] = slab->link.warm[1] = NULL;
 }
 
 /* Where the link to a warm slab is. */
-static struct mslab **warm_find(struct mempool *pool, struct mslab *slab)
+static inline struct mslab **warm_find(struct mempool *pool, struct mslab *slab)
 {
 	uintptr_t path = mslab_path(pool, slab);
-	struct mslab **link = &pool->warm;
+	struct mslab **link = &pool->warm, *at;
 
-	for (size_t depth = 0; *link != slab; depth++) {
-		struct mslab *at = *link;
-
+	for (; (at = *link) != slab; path <<= 1) {
 		if (at == NULL || at > slab)
 			panic_header("mempool_free");
 		check_header(pool, at, MSLAB_WARM, "mempool_free");
-		link = &at->link.warm[mslab_digit(path, depth)];
+		link = &at->link.warm[mslab_digit(path)];
 	}
 	return link;
 }
 
 /* The lower one of the slabs below moves up, and so on down. */
-static void warm_del(struct mempool *pool, struct mslab **link,
-                     const char *call)
+static inline void warm_del(struct mempool *pool, struct mslab **link,
+                            const char *call)
 {
-	union mslab_link below = (*link)->link;
+	struct mslab *below[2] = {(*link)->link.warm[0], (*link)->link.warm[1]};
 
-	while (below.warm[0] != NULL || below.warm[1] != NULL) {
-		size_t side = below.warm[0] == NULL ||
-		              (below.warm[1] != NULL &&
-		               below.warm[1] < below.warm[0]);
-		struct mslab *up = below.warm[side];
-		union mslab_link next;
+	for (;;) {
+		/* No slab counts as the highest one. */
+		size_t side = (uintptr_t)below[1] - 1 < (uintptr_t)below[0] - 1;
+		struct mslab *up = side ? below[1] : below[0];
+		struct mslab *rest = side ? below[0] : below[1];
 
-		check_header(pool, up, MSLAB_WARM, call);
-		next = up->link;
 		*link = up;
-		up->link.warm[!side] = below.warm[!side];
+		if (up == NULL)
+			return;
+		check_header(pool, up, MSLAB_WARM, call);
 		link = &up->link.warm[side];
-		below = next;
+		below[0] = up->link.warm[0];
+		below[1] = up->link.warm[1];
+		up->link.warm[!side] = rest;
 	}
-	*link = NULL;
 }
 
 /* A link of the cold list leads to its head or into another slab's header. */
@@ -208,7 +110,8 @@ static bool is_cold_link(const struct mempool *pool, const struct rlist *link)
 	return link == &pool->cold || (slab & ~pool->slab_mask) == 0;
 }
 
-static void cold_del(struct mempool *pool, struct mslab *slab, const char *call)
+static inline void cold_del(struct mempool *pool, struct mslab *slab,
+                            const char *call)
 {
 	struct rlist *link = &slab->link.cold;
 
@@ -216,7 +119,8 @@ static void cold_del(struct mempool *pool, struct mslab *slab, const char *call)
 	    !is_cold_link(pool, link->next) || link->prev->next != link ||
 	    link->next->prev != link)
 		panic_header(call);
-	rlist_del(link);
+	link->prev->next = link->next;
+	link->next->prev = link->prev;
 }
 
 /* --- slabs --- */
@@ -230,20 +134,36 @@ static void set_all_free(const struct mempool *pool, struct mslab *slab)
 		slab->free[pool->words - 1] = ((uint64_t)1 << rest) - 1;
 }
 
-/* A slab with all objects free and on no list but the pool's own. */
-static struct mslab *slab_add(struct mempool *pool)
+static void slab_put_back(struct mempool *pool, struct mslab *slab)
 {
-	struct slab *base;
-	struct mslab *slab;
+	slab->pool = NULL;
+	slab->key = 0;
+	slab_put_with_order(pool->cache, &slab->slab);
+}
 
-	if (pool->objcount == 0)
-		return NULL;
-	base = slab_get_with_order(pool->cache, pool->slab_order);
-	if (base == NULL)
-		return NULL;
-	slab = (struct mslab *)(void *)base;
+static void slab_del(struct mempool *pool, struct mslab *slab)
+{
+	slab_list_del(&pool->slabs, &slab->slab, next_in_list);
+	slab_put_back(pool, slab);
+}
+
+/* The cache keeps an empty slab as it is, for alloc_in_next(), if it has
+ * room. */
+static inline void slab_del_empty(struct mempool *pool, struct mslab *slab)
+{
+	slab_list_del(&pool->slabs, &slab->slab, next_in_list);
+	if (!slab_stock_put(pool->cache, &slab->slab))
+		slab_put_back(pool, slab);
+}
+
+/* Makes a slab of the cache's one of the pool's, with all objects free. */
+static struct mslab *slab_add(struct mempool *pool, struct slab *base)
+{
+	struct mslab *slab = (struct mslab *)(void *)base;
+
 	slab->key = mslab_key(pool, slab);
 	slab->pool = pool;
+	slab->stride = pool->stride;
 	set_all_free(pool, slab);
 	track_noaccess((char *)slab + pool->offset,
 	               pool->objsize * pool->objcount);
@@ -251,22 +171,17 @@ static struct mslab *slab_add(struct mempool *pool)
 	return slab;
 }
 
-static void slab_del(struct mempool *pool, struct mslab *slab)
-{
-	slab_list_del(&pool->slabs, &slab->slab, next_in_list);
-	slab->pool = NULL;
-	slab->key = 0;
-	slab_put_with_order(pool->cache, &slab->slab);
-}
-
 void mempool_destroy(struct mempool *pool)
 {
-	while (!rlist_empty(&pool->slabs.slabs)) {
-		struct slab *slab = rlist_first_entry(
-			&pool->slabs.slabs, struct slab, next_in_list);
+	struct rlist *slabs = &pool->slabs.slabs;
+
+	while (!rlist_empty(slabs)) {
+		struct slab *slab =
+			rlist_first_entry(slabs, struct slab, next_in_list);
 
 		slab_del(pool, (struct mslab *)(void *)slab);
 	}
+	slab_stock_merge(pool->cache);
 	track_pool_destroy(pool);
 	memset(pool, 0, sizeof(*pool));
 }
@@ -323,46 +238,29 @@ static void settle(struct mempool *pool, size_t free_now)
 	slab->left = MSLAB_CURRENT_LEFT;
 }
 
-/* Makes a slab current that is on no list; the one before is full. */
-static void set_current(struct mempool *pool, struct mslab *slab,
-                        size_t free_count)
+/* The current slab is full. */
+static inline void current_full(struct mempool *pool)
 {
-	struct mslab *full = pool->current;
+	struct mslab *slab = pool->current;
 
-	if (full != NULL) {
-		check_header(pool, full, MSLAB_CURRENT, "mempool_alloc");
-		settle(pool, 0);
-		full->state = MSLAB_FULL;
-		full->left = 1;
-	}
+	if (!is_slab(&slab->slab) || slab->pool != pool ||
+	    slab->state != MSLAB_CURRENT)
+		panic_header("mempool_alloc");
+	settle(pool, 0);
+	slab->state = MSLAB_FULL;
+	slab->left = 1;
+}
+
+/* Makes a slab current that is on no list and has its first free object in
+ * this word; the one before is accounted for. */
+static inline void set_current(struct mempool *pool, struct mslab *slab,
+                               size_t free_count, size_t word)
+{
 	pool->current = slab;
 	pool->current_free = free_count;
 	slab->state = MSLAB_CURRENT;
 	slab->left = MSLAB_CURRENT_LEFT;
-	set_word(pool, find_word(slab, 0, pool->words));
-}
-
-/* Takes a slab that has free objects off its list; NULL when there is none
- * and can be none. */
-static struct mslab *take_slab(struct mempool *pool, size_t *free_count)
-{
-	struct mslab *slab = pool->warm;
-
-	*free_count = pool->objcount;
-	if (slab != NULL) {
-		check_header(pool, slab, MSLAB_WARM, "mempool_alloc");
-		warm_del(pool, &pool->warm, "mempool_alloc");
-		*free_count -= mslab_live(pool, slab);
-		return slab;
-	}
-	slab = slab_add(pool);
-	if (slab != NULL || rlist_empty(&pool->cold))
-		return slab;
-	slab = rlist_first_entry(&pool->cold, struct mslab, link.cold);
-	check_header(pool, slab, MSLAB_COLD, "mempool_alloc");
-	cold_del(pool, slab, "mempool_alloc");
-	*free_count -= mslab_live(pool, slab);
-	return slab;
+	set_word(pool, word);
 }
 
 /* --- alloc --- */
@@ -377,16 +275,67 @@ static void *take_object(struct mempool *pool)
 	return ptr;
 }
 
-/* Apart, so that going on to the next word needs no stack frame. */
-static __attribute__((noinline)) void *alloc_in_next_slab(struct mempool *pool)
+/* Makes a slab current that is on no list, and takes its first object, which
+ * is in this word. The current slab before is full. */
+static inline void *alloc_in(struct mempool *pool, struct mslab *slab,
+                             size_t free_count, size_t word)
 {
-	size_t free_count;
-	struct mslab *slab = take_slab(pool, &free_count);
-
-	if (slab == NULL)
-		return NULL;
-	set_current(pool, slab, free_count);
+	if (pool->current != NULL)
+		current_full(pool);
+	set_current(pool, slab, free_count, word);
 	return take_object(pool);
+}
+
+static inline void *alloc_in_partial(struct mempool *pool, struct mslab *slab)
+{
+	return alloc_in(pool, slab, pool->objcount - mslab_live(pool, slab),
+	                find_word(slab, 0, pool->words));
+}
+
+/* In the warm slab of the lowest address. */
+static __attribute__((noinline)) void *alloc_in_warm(struct mempool *pool)
+{
+	struct mslab *slab = pool->warm;
+
+	check_header(pool, slab, MSLAB_WARM, "mempool_alloc");
+	warm_del(pool, &pool->warm, "mempool_alloc");
+	return alloc_in_partial(pool, slab);
+}
+
+/* In this slab of the cache's or, without one, in a new one, or in a cold one
+ * when there is none. */
+static __attribute__((noinline)) void *alloc_in_new(struct mempool *pool,
+                                                    struct slab *base)
+{
+	struct mslab *slab;
+
+	if (base == NULL && pool->objcount != 0)
+		base = slab_get_with_order(pool->cache, pool->slab_order);
+	if (base != NULL)
+		return alloc_in(pool, slab_add(pool, base), pool->objcount, 0);
+	if (rlist_empty(&pool->cold))
+		return NULL;
+	slab = rlist_first_entry(&pool->cold, struct mslab, link.cold);
+	check_header(pool, slab, MSLAB_COLD, "mempool_alloc");
+	cold_del(pool, slab, "mempool_alloc");
+	return alloc_in_partial(pool, slab);
+}
+
+/* Three ways, each apart so that none has another one's stack frame. The
+ * slab that the cache has in stock is often one that this pool emptied. */
+static __attribute__((noinline)) void *alloc_in_next(struct mempool *pool)
+{
+	struct slab *base;
+	struct mslab *slab;
+
+	if (pool->warm != NULL)
+		return alloc_in_warm(pool);
+	base = slab_stock_get(pool->cache, pool->slab_order);
+	slab = (struct mslab *)(void *)base;
+	if (base == NULL || slab->pool != pool || slab->stride != pool->stride)
+		return alloc_in_new(pool, base);
+	slab_list_add(&pool->slabs, base, next_in_list);
+	return alloc_in(pool, slab, pool->objcount, 0);
 }
 
 void *mempool_alloc_slow(struct mempool *pool)
@@ -395,10 +344,10 @@ void *mempool_alloc_slow(struct mempool *pool)
 
 	cache_check_thread(pool->cache, "mempool_alloc");
 	if (slab == NULL)
-		return alloc_in_next_slab(pool);
+		return alloc_in_next(pool);
 	/* The word is used up, unless the fast path is shut. */
 	if (slab->free[pool->current_word] == 0 && !next_word(pool))
-		return alloc_in_next_slab(pool);
+		return alloc_in_next(pool);
 	return take_object(pool);
 }
 
@@ -424,10 +373,13 @@ static bool current_has_free(const struct mempool *pool)
  * when the next alloc would need a new one. */
 static void slab_emptied(struct mempool *pool, struct mslab *slab)
 {
-	if (pool->warm != NULL || current_has_free(pool))
-		slab_del(pool, slab);
-	else
-		set_current(pool, slab, pool->objcount);
+	if (pool->warm == NULL && !current_has_free(pool)) {
+		if (pool->current != NULL)
+			current_full(pool);
+		set_current(pool, slab, pool->objcount, 0);
+	} else {
+		slab_del_empty(pool, slab);
+	}
 }
 
 /* A sixteenth of the slab's objects are free, maybe all. */
@@ -452,6 +404,18 @@ static __attribute__((noinline)) void slab_drained(struct mempool *pool,
 	slab_emptied(pool, slab);
 }
 
+/* Apart, so that mempool_relist() needs no stack frame. */
+static __attribute__((noinline)) void current_recount(struct mempool *pool,
+                                                      struct mslab *slab)
+{
+	if (slab != pool->current)
+		panic_header("mempool_free");
+	settle(pool, mslab_count_free(pool, slab));
+	/* One of these counts as freed since: see next_word(). */
+	slab->left--;
+	pool->current_free--;
+}
+
 /* slab->left is 0; its key was the right one. */
 void mempool_relist(struct mempool *pool, struct mslab *slab)
 {
@@ -463,13 +427,8 @@ void mempool_relist(struct mempool *pool, struct mslab *slab)
 		slab_warmed(pool, slab);
 	} else if (slab->state == MSLAB_WARM) {
 		slab_drained(pool, slab);
-	} else if (slab == pool->current) {
-		settle(pool, mslab_count_free(pool, slab));
-		/* One of these counts as freed since: see next_word(). */
-		slab->left--;
-		pool->current_free--;
 	} else {
-		panic_header("mempool_free");
+		current_recount(pool, slab);
 	}
 }
 
@@ -517,12 +476,15 @@ void mempool_free_spare_slab(struct mempool *pool)
 	struct mslab *slab = pool->current;
 
 	cache_check_thread(pool->cache, "mempool_free_spare_slab");
-	if (slab == NULL || mslab_count_free(pool, slab) != pool->objcount)
+	if (slab == NULL || mslab_count_free(pool, slab) != pool->objcount) {
+		slab_stock_merge(pool->cache);
 		return;
+	}
 	settle(pool, pool->objcount);
 	pool->current_free = 0;
 	pool->current = NULL;
 	pool->word = &pool->none;
 	pool->word_base = NULL;
 	slab_del(pool, slab);
+	slab_stock_merge(pool->cache);
 }

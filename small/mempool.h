@@ -24,7 +24,10 @@
  * A slab that a free empties goes back to the cache at once, unless the next
  * alloc would need a new one: then it becomes the current one. So at most one
  * empty slab stays, the current one, and an alloc and a free at a slab's
- * border find it where they left it.
+ * border find it where they left it. The cache keeps the first few that come
+ * back as they are (its stock, see slab_cache.h), so that a batch that comes
+ * and goes does not split and merge; they are the cache's, any thread under
+ * pressure may have them, and mempool_total() does not count them.
  *
  * Threads: the owner of the slab cache; debug builds name a wrong one.
  * Cost:    alloc and free: about 10 and 20 instructions. A word that is used
@@ -35,10 +38,11 @@
  *          free.
  * Waste:   header and bits, 1 % of a slab as long as an object is (the slab
  *          order is chosen for that) plus 1 bit an object; less than a
- *          sixteenth of the objects of other slabs, until those are warm.
- * mempool_stats() shows the sum. Errors:  mempool_alloc() returns NULL when no
- * slab has a free object and the quota or the OS refuses a new one, and always
- * when no slab is large enough for one object; nothing has changed then.
+ *          sixteenth of the objects of other slabs, until those are warm; the
+ *          sum is in mempool_stats().
+ * Errors:  mempool_alloc() returns NULL when no slab has a free object and the
+ *          quota or the OS refuses a new one, and always when no slab is large
+ *          enough for one object; nothing has changed then.
  * Misuse:  in every build mempool_free() aborts with one line on stderr on a
  *          double free, a pointer inside an object or in a header, and an
  *          object of another pool; a slab's header that a program overwrote
@@ -92,6 +96,7 @@ struct mslab {
 	struct mempool *pool;
 	union mslab_link link;
 	uint32_t state;   /* enum mslab_state */
+	uint32_t stride;  /* the pool's, when the bits were set */
 	uint64_t free[1]; /* a bit an object, as many words as that takes */
 };
 
@@ -117,11 +122,13 @@ struct mempool {
 	struct rlist cold;
 	struct slab_list slabs; /* all of them, by next_in_list */
 	struct slab_cache *cache;
-	size_t offset;      /* from a slab's start to object 0 */
-	size_t words;       /* of free bits in a slab */
-	size_t warm_count;  /* free objects that make a slab warm */
-	uint64_t none;      /* 0: no free object here, ask the library */
-	uint8_t slab_order; /* as in slab_order_size() */
+	size_t offset;     /* from a slab's start to object 0 */
+	size_t words;      /* of free bits in a slab */
+	size_t warm_count; /* free objects that make a slab warm */
+	uintptr_t
+		path_factor; /* a slab's address to its place among warm ones */
+	uint64_t none;       /* 0: no free object here, ask the library */
+	uint8_t slab_order;  /* as in slab_order_size() */
 };
 
 /* totals.used + free objects + headers == totals.total. */
@@ -282,7 +289,8 @@ static inline size_t mempool_objsize_max(size_t slab_size)
 	return slab_size / 16;
 }
 
-/* Gives the empty slab that a pool may keep back to the cache. */
+/* Gives the empty slab that a pool may keep back to the cache, and merges what
+ * the cache has in stock. */
 SMALL_API void mempool_free_spare_slab(struct mempool *pool)
 	SMALL_SYM(mempool_free_spare_slab);
 

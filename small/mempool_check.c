@@ -65,7 +65,8 @@ static const char *check_geometry(const struct mempool *pool)
 	    pool->objcount != want.objcount || pool->factor != want.factor ||
 	    pool->slab_mask != want.slab_mask || pool->offset != want.offset ||
 	    pool->fast_count != want.fast_count ||
-	    pool->warm_count != want.warm_count)
+	    pool->warm_count != want.warm_count ||
+	    pool->path_factor != want.path_factor)
 		return "geometry";
 	return NULL;
 }
@@ -141,7 +142,7 @@ static bool is_below(const struct mempool *pool, const struct mslab *slab,
 	size_t bits = sizeof(path) * CHAR_BIT;
 
 	if (below <= slab || depth >= bits || below->state != MSLAB_WARM ||
-	    mslab_digit(path, depth) != side)
+	    mslab_digit(path << depth) != side)
 		return false;
 	return depth == 0 ||
 	       (path ^ mslab_path(pool, slab)) >> (bits - depth) == 0;

@@ -57,23 +57,18 @@ static inline uint64_t mslab_key(const struct mempool *pool,
 	return ((uintptr_t)slab + pool->offset) * pool->factor + pool->salt;
 }
 
-/* The digits that say where a warm slab hangs, from the highest bit down: its
- * number times the golden ratio, so that slabs at any stride spread evenly;
- * an odd factor gives two slabs two different words. */
+/* The digits that say where a warm slab hangs, from the highest bit down: see
+ * mempool_set_geometry(). */
 static inline uintptr_t mslab_path(const struct mempool *pool,
                                    const struct mslab *slab)
 {
-	uint64_t golden = 0x9e3779b97f4a7c15;
-
-	if (sizeof(uintptr_t) < sizeof(uint64_t))
-		golden = 0x9e3779b9;
-	return (uintptr_t)slab / (~pool->slab_mask + 1) * (uintptr_t)golden;
+	return (uintptr_t)slab * pool->path_factor;
 }
 
-/* The path's digit at this depth. */
-static inline size_t mslab_digit(uintptr_t path, size_t depth)
+/* The path's first digit. */
+static inline size_t mslab_digit(uintptr_t path)
 {
-	return path >> (sizeof(path) * CHAR_BIT - 1 - depth) & 1;
+	return path >> (sizeof(path) * CHAR_BIT - 1);
 }
 
 #endif /* SMALL_MEMPOOL_IMPL_H */

@@ -55,10 +55,12 @@ static inline bool spare_push(struct slab_cache *cache, struct slab *slab)
 	return true;
 }
 
+/* With the lock: all that is idle, but garbage. */
 static void merge_spares(struct slab_cache *cache)
 {
 	uint8_t order = 0;
 
+	cache_merge_stock(cache);
 	for (; order <= cache->order_max; order++) {
 		size_t index = spare_index(cache, order);
 		struct slab *slab;
@@ -88,6 +90,7 @@ static void client_reclaim(struct slab_arena_client *client)
 	cache_lock(cache);
 	visit(cache);
 	cache_sort(cache, SIZE_MAX);
+	cache_merge_stock(cache);
 	while (!rlist_empty(whole)) {
 		struct slab *slab =
 			rlist_first_entry(whole, struct slab, next_in_list);
@@ -126,6 +129,7 @@ void slab_cache_create(struct slab_cache *cache, struct slab_arena *arena)
 	cache->slab_size = arena->slab_size;
 	cache->magic = new_magic();
 	cache->garbage_cap = SLAB_CACHE_GARBAGE_CAP;
+	cache->stock_room = arena->slab_size;
 	slab_list_create(&cache->allocated);
 	rlist_create(&cache->large);
 	for (uint8_t order = 0; order <= ORDER_MAX; order++)
@@ -140,6 +144,8 @@ void slab_cache_create(struct slab_cache *cache, struct slab_arena *arena)
 	track_atomic(&cache->overhead, sizeof(size_t));
 	track_atomic(cache->spare, sizeof(cache->spare));
 	track_atomic(cache->spare_room, sizeof(cache->spare_room));
+	track_atomic(cache->stock, sizeof(cache->stock));
+	track_atomic(&cache->stock_room, sizeof(cache->stock_room));
 	cache_shut(cache, true);
 	if (membarrier_init())
 		cache_shut(cache, false);

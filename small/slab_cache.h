@@ -14,14 +14,19 @@
  *   garbage  slabs that a region dropped as a chain and nobody has looked at
  *            since; each slow get and put sorts at most SLAB_CACHE_SORT of
  *            them, a get takes a fitting one as it is
+ *   stock    slabs that a mempool emptied and may need again, the pool's
+ *            header still in them: at most SLAB_CACHE_STOCK_MAX, and no more
+ *            bytes than an arena slab has; merged before the cache takes
+ *            another arena slab
  *
  * Spares are the owner's. The rest is behind a lock that only slow paths
  * take, so that a thread whose charge is about to be refused (a visitor) can
- * sort the garbage of every cache on the arena and give whole slabs back, also
- * when the owner sleeps. What it can not reach of a cache: the spares (at most
- * a quarter of an arena slab and half a MiB; while anything is in use each may
- * be the last piece of an arena slab of its own, and keeps that), what regions
- * retain, and free pieces of arena slabs of which another piece is in use.
+ * sort the garbage and the stock of every cache on the arena and give whole
+ * slabs back, also when the owner sleeps. What it can not reach of a cache: the
+ * spares (at most a quarter of an arena slab and half a MiB; while anything is
+ * in use each may be the last piece of an arena slab of its own, and keeps
+ * that), what regions retain, and free pieces of arena slabs of which another
+ * piece is in use.
  *
  * A drop is the one thing that the owner does to the locked side without the
  * lock: it says busy, looks at the gate, puts its chain before `garbage`, and
@@ -45,7 +50,9 @@
  * INV(merged)       no two free buddies of one order
  * INV(bitmap)       bit n set iff free[n] is not empty
  * INV(spare_bound)  spares and room for more of an order give its bound
- * INV(sum)          used + free + spare + garbage == total
+ * INV(stock)        what stocked slabs are charged and stock_room give the
+ *                   arena's slab size
+ * INV(sum)          used + free + spare + stock + garbage == total
  * INV(out)          used + spare + garbage == out
  * INV(many)         is_many says whether total is above slab_size
  * INV(gate)         gate == out - garbage_cap, or shut
@@ -63,6 +70,9 @@
 #define SLAB_CACHE_GARBAGE_CAP ((size_t)1024 * 1024)
 /* Spares of one order: covers a few regions that oscillate at a border. */
 #define SLAB_CACHE_SPARE_MAX 4
+/* Slabs in stock: a thousand objects of a pool come and go in eight. Each may
+ * be what keeps an arena slab, until a visitor takes it. */
+#define SLAB_CACHE_STOCK_MAX 8
 
 #ifdef __cplusplus
 extern "C" {
@@ -104,13 +114,17 @@ struct slab_cache {
 	size_t out;            /* bytes neither free nor with the arena */
 	size_t garbage_cap;
 	size_t overhead;                 /* page rounding of large slabs */
-	struct slab_arena_client client; /* how the arena reaches the garbage */
+	struct slab_arena_client client; /* how the arena reaches it all */
+	/* Slabs in stock, latest first, and bytes more that are welcome, of
+	 * which each slab takes an eighth at least. */
+	struct rlist *stock[ORDER_MAX + 1];
+	size_t stock_room;
 };
 
 /* Bytes. used + free + garbage + overhead == total, exactly for the owner. */
 struct slab_cache_stats {
 	size_t used;     /* handed out and not put or dropped */
-	size_t free;     /* merged or spare */
+	size_t free;     /* merged, spare or in stock */
 	size_t garbage;  /* dropped by regions, not sorted yet */
 	size_t overhead; /* page rounding of slabs above the arena's size */
 	size_t total;    /* taken from the arena or mapped */

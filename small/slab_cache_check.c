@@ -109,6 +109,30 @@ static const char *check_spare(const struct slab_cache *cache, uint8_t order,
 	return NULL;
 }
 
+static const char *check_stock(const struct slab_cache *cache, size_t *sum)
+{
+	size_t room = cache->stock_room;
+
+	for (uint8_t order = 0; order <= cache->order_max; order++) {
+		struct rlist *item = cache->stock[order];
+
+		for (; item != NULL; item = item->next) {
+			struct slab *slab =
+				rlist_entry(item, struct slab, next_in_list);
+			const char *broken =
+				check_slab(cache, slab, order, cache->magic);
+
+			if (broken != NULL)
+				return broken;
+			room += stock_charge(cache, slab);
+			if (room > cache->slab_size)
+				return "stock";
+			*sum += slab->size;
+		}
+	}
+	return room == cache->slab_size ? NULL : "stock";
+}
+
 /* The bytes of arena and large slabs, those of garbage and of free ones must
  * give what the counters say. */
 static const char *check_sum(const struct slab_cache *cache, size_t unused)
@@ -161,15 +185,16 @@ static const char *check_sum(const struct slab_cache *cache, size_t unused)
 static const char *check_locked(const struct slab_cache *cache)
 {
 	size_t unused = 0;
+	const char *broken = check_stock(cache, &unused);
 
 	for (uint8_t order = 0; order <= cache->order_max; order++) {
-		const char *broken = check_free(cache, order, &unused);
-
+		if (broken == NULL)
+			broken = check_free(cache, order, &unused);
 		if (broken == NULL)
 			broken = check_spare(cache, order, &unused);
-		if (broken != NULL)
-			return broken;
 	}
+	if (broken != NULL)
+		return broken;
 	return check_sum(cache, unused);
 }
 

@@ -38,6 +38,16 @@ static inline void cache_lock(struct slab_cache *cache)
 	track_after(&cache->lock);
 }
 
+/* False when another thread has it: where there is another way to go on. A
+ * caller that never waits needs no stack frame. */
+static inline bool cache_trylock(struct slab_cache *cache)
+{
+	if (__atomic_exchange_n(&cache->lock, 1, __ATOMIC_ACQUIRE) != 0)
+		return false;
+	track_after(&cache->lock);
+	return true;
+}
+
 static inline void cache_unlock(struct slab_cache *cache)
 {
 	track_before(&cache->lock);
@@ -214,9 +224,87 @@ void cache_sort_one(struct slab_cache *cache, struct slab *slab)
 	SMALL_SYM(cache_sort_one);
 /* Sorts up to count slabs of garbage. */
 void cache_sort(struct slab_cache *cache, size_t count) SMALL_SYM(cache_sort);
+/* Merges all of the stock. */
+void cache_merge_stock(struct slab_cache *cache) SMALL_SYM(cache_merge_stock);
 /* As cache_sort(), but stops at a slab that fits as it is and returns it. */
 struct slab *cache_garbage_take(struct slab_cache *cache,
                                 const struct want *want, size_t count)
 	SMALL_SYM(cache_garbage_take);
+
+/* --- the stock --- */
+
+/*
+ * Whole slabs of a buddy order that their user will know again. All of it is
+ * behind the lock, so that visitors reach it, but the owner looks without it
+ * whether there is any. A visitor that has the lock is one that takes the
+ * stock away: the owner goes on as if there were none.
+ */
+
+/* What a slab takes of stock_room. */
+static inline size_t stock_charge(const struct slab_cache *cache,
+                                  const struct slab *slab)
+{
+	size_t least = cache->slab_size / SLAB_CACHE_STOCK_MAX;
+
+	return slab->size > least ? slab->size : least;
+}
+
+/* Takes a slab that is in use; false when there is no room, it is as it was. */
+static inline bool slab_stock_put(struct slab_cache *cache, struct slab *slab)
+{
+	struct rlist **top = &cache->stock[slab->order];
+
+	/* Visitors only make room. A second put is slab_put()'s to tell. */
+	if (stat_load(&cache->stock_room) < stock_charge(cache, slab) ||
+	    get_magic(slab) != cache->magic || !cache_trylock(cache))
+		return false;
+	stat_sub(&cache->stock_room, stock_charge(cache, slab));
+	slab->next_in_list.next = *top;
+	__atomic_store_n(top, &slab->next_in_list, __ATOMIC_RELAXED);
+	cache_add_out(cache, 0 - slab->size);
+	stat_sub(&cache->allocated.stats.used, slab->size);
+	cache_unlock(cache);
+	return true;
+}
+
+/* With the lock: the latest of this order, which is on no list then. */
+static inline struct slab *cache_stock_pop(struct slab_cache *cache,
+                                           uint8_t order)
+{
+	struct rlist *top = cache->stock[order];
+	struct slab *slab;
+
+	if (small_unlikely(top == NULL))
+		return NULL;
+	slab = rlist_entry(top, struct slab, next_in_list);
+	__atomic_store_n(&cache->stock[order], top->next, __ATOMIC_RELAXED);
+	stat_add(&cache->stock_room, stock_charge(cache, slab));
+	cache_add_out(cache, slab->size);
+	return slab;
+}
+
+/* The slab that was put last, its contents as they were, or NULL. */
+static inline struct slab *slab_stock_get(struct slab_cache *cache,
+                                          uint8_t order)
+{
+	struct slab *slab;
+
+	if (__atomic_load_n(&cache->stock[order], __ATOMIC_RELAXED) == NULL ||
+	    !cache_trylock(cache))
+		return NULL;
+	slab = cache_stock_pop(cache, order);
+	cache_unlock(cache);
+	if (small_likely(slab != NULL))
+		stat_add(&cache->allocated.stats.used, slab->size);
+	return slab;
+}
+
+/* Merges all of it. */
+static inline void slab_stock_merge(struct slab_cache *cache)
+{
+	cache_lock(cache);
+	cache_merge_stock(cache);
+	cache_unlock(cache);
+}
 
 #endif /* SMALL_SLAB_CACHE_IMPL_H */

@@ -128,6 +128,21 @@ void cache_sort(struct slab_cache *cache, size_t count)
 	}
 }
 
+void cache_merge_stock(struct slab_cache *cache)
+{
+	uint8_t order = 0;
+
+	for (; order <= cache->order_max; order++) {
+		struct slab *slab;
+
+		while ((slab = cache_stock_pop(cache, order)) != NULL) {
+			/* What its user would know it by. */
+			memset(slab + 1, 0, sizeof(*slab));
+			cache_merge(cache, slab);
+		}
+	}
+}
+
 static bool fits(const struct slab *slab, const struct want *want)
 {
 	return slab->order == want->order && slab->size == want->size &&
