@@ -64,6 +64,14 @@ void luamem_set_thread_heap(struct luamem *m) SMALL_SYM(luamem_set_thread_heap);
 const char *luamem_check_heap(const struct luamem *m)
 	SMALL_SYM(luamem_check_heap);
 
+/* The C library's memcpy: of a constant size the compiler makes `rep movs`,
+ * which takes as long to start as some hundred bytes take to copy. */
+static inline void luamem_copy(void *to, const void *from, size_t size)
+{
+	__asm__("" : "+r"(size));
+	memcpy(to, from, size);
+}
+
 static inline bool luamem_in_overflow(const struct luamem *m, const void *ptr)
 {
 	return small_unlikely(m->overflow_buf != NULL) &&

@@ -223,13 +223,16 @@ void luamem_destroy(struct luamem *m)
 
 void luamem_drop(struct luamem *m)
 {
-	if (m->region == &m->own) {
-		/* the pieces are the region's; the snapshot is one of them */
-		region_reset(&m->own);
-		m->heap = m->overflow = NULL;
-		m->overflow_buf = NULL;
+	if (m->region != &m->own) {
+		luamem_destroy(m);
+		return;
 	}
-	luamem_destroy(m);
+	/* The pieces are all that the region has; the snapshot is one. */
+	region_reset(&m->own);
+	if (m->taken > 0)
+		quota_release(m->quota, luamem_units(m->taken));
+	m->heap = NULL;
+	m->slow = 0;
 }
 
 int luamem_limit_heap(struct luamem *m, size_t limit)

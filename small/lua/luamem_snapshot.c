@@ -4,7 +4,7 @@
  * place. The heap is the freelist's; the account is a copy of the struct,
  * less what belongs to the host: the region, the owner, what was taken.
  *
- * Worst case: freelist_rollback()'s and two copies of the struct.
+ * Worst case: freelist_rollback()'s and a copy of the struct.
  */
 #include <small/lua/luamem_internal.h>
 
@@ -53,30 +53,35 @@ void *luamem_snapshot_extra(const struct luamem *m)
 	return saved != NULL ? saved + LUAMEM_SAVED : NULL;
 }
 
-/* The account as it was, but for what is the host's. */
-static void luamem_restore(struct luamem *m, const struct luamem *saved)
-{
-	const struct luamem now = *m;
+/* What is put back, as it stands first in the struct; the rest is the host's:
+ * the region of the heap, the owner. */
+#define LUAMEM_BACK offsetof(struct luamem, own)
 
-	*m = *saved;
-	m->own = now.own;
-	m->owner = now.owner;
-	m->taken = now.taken;
-	m->pressure_used = now.pressure_used;
-	if (m->taken == saved->taken)
-		return;
-	luamem_count(m, saved->taken, m->taken);
+/* What was taken since is in use now as it was before. */
+static void luamem_retake(struct luamem *m, size_t taken)
+{
+	size_t saved = m->taken;
+
+	m->taken = taken;
+	luamem_count(m, saved, taken);
 	luamem_limit_heap(m, m->limit);
 }
 
 int luamem_rollback(struct luamem *m)
 {
-	if (luamem_snapshot_extra(m) == NULL || !luamem_is_quiet(m))
+	size_t taken = m->taken, pressure_used = m->pressure_used;
+	const void *saved =
+		m->heap != NULL ? freelist_snapshot_extra(m->heap) : NULL;
+
+	if (saved == NULL || !luamem_is_quiet(m))
 		return -1;
-	luamem_drop_overflow(m);
+	if (small_unlikely(m->overflow != NULL))
+		luamem_drop_overflow(m);
 	freelist_rollback(m->heap);
-	luamem_restore(m,
-	               (const struct luamem *)freelist_snapshot_extra(m->heap));
+	luamem_copy(m, saved, LUAMEM_BACK);
+	m->pressure_used = pressure_used;
+	if (small_unlikely(m->taken != taken))
+		luamem_retake(m, taken);
 	if (m->slow & LUAMEM_SLOW_PRESSURE)
 		luamem_pressure(m);
 	return 0;

@@ -9,6 +9,7 @@
  * Worst case: luamem_rollback()'s and a copy of the struct; snapshot collects
  * all garbage first, as each rollback copies what is there.
  */
+#include <small/lua/luamem_internal.h>
 #include <small/lua/sandbox_internal.h>
 
 /* What of struct sandbox is put back: `run` is the ticker's too, and goes on;
@@ -195,8 +196,8 @@ static void sb_restore(struct sandbox *sb)
 	struct ticker_thread *ticker = sb->ticker;
 	uint64_t timeout_ns = sb->timeout_ns, saved;
 
-	memcpy((char *)sb + SB_SAVED_FROM, luamem_snapshot_extra(&sb->mem),
-	       SB_SAVED);
+	luamem_copy((char *)sb + SB_SAVED_FROM, luamem_snapshot_extra(&sb->mem),
+	            SB_SAVED);
 	sb->uncounted = sb->run.count - sb->calls_saved;
 	sb->ticker = ticker;
 	saved = sb->timeout_ns;
