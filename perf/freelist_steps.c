@@ -18,9 +18,24 @@ struct most {
 	double share;                  /* refused, of all allocations */
 };
 
-static void see(size_t *most, size_t steps)
+/* No call may pass its bound in freelist.h. */
+static void see(size_t *most, size_t steps, size_t bound)
 {
 	*most = steps > *most ? steps : *most;
+	if (steps <= bound)
+		return;
+	fprintf(stderr, "freelist_steps: %zu steps, at most %zu are promised\n",
+	        steps, bound);
+	exit(1);
+}
+
+/* Blocks of the index are visited at most once more for a NULL. */
+static size_t bound_of(const struct freelist *f, bool is_refused)
+{
+	size_t waits = deferred_granules(f);
+
+	return FREELIST_STEPS_ALLOC + 5 * waits +
+	       (is_refused ? f->indexed + waits : 0);
 }
 
 /* Random replacements in a piece that is a little too small for them. */
@@ -37,17 +52,22 @@ static void most_steps(size_t cap, size_t limit, uint64_t ops,
 	for (uint64_t i = 0; i < ops; i++) {
 		const struct load_op *op = &l->op[i % LOAD_OPS];
 		struct load_block *b = &l->block[op->slot];
-		size_t steps = p.f->steps;
+		size_t steps = p.f->steps, bound, bound_null;
 
 		if (b->ptr != NULL) {
 			freelist_free(p.f, b->ptr, b->size);
-			see(&most->freed, p.f->steps - steps);
+			see(&most->freed, p.f->steps - steps,
+			    FREELIST_STEPS_FREE);
 			steps = p.f->steps;
 		}
 		b->size = op->size;
+		bound = bound_of(p.f, false);
+		bound_null = bound_of(p.f, true);
 		b->ptr = freelist_alloc(p.f, b->size);
-		see(b->ptr != NULL ? &most->served : &most->refused,
-		    p.f->steps - steps);
+		if (b->ptr != NULL)
+			see(&most->served, p.f->steps - steps, bound);
+		else
+			see(&most->refused, p.f->steps - steps, bound_null);
 		refused += b->ptr == NULL;
 	}
 	most->share = 100.0 * (double)refused / (double)ops;
@@ -104,7 +124,7 @@ static void latency(enum load_mix mix, const char *name,
 	for (size_t i = 0; i < 2 * TIMES; i++) {
 		const struct load_op *op = &l->op[i];
 		struct load_block *b = &l->block[op->slot];
-		uint64_t begin = perf_now_ns(), middle;
+		uint64_t begin = perf_now_ns(), middle, end;
 
 		if (peer != NULL)
 			peer->release(b->ptr);
@@ -114,10 +134,11 @@ static void latency(enum load_mix mix, const char *name,
 		b->size = op->size;
 		b->ptr = peer != NULL ? peer->alloc(b->size)
 		                      : freelist_alloc(p.f, b->size);
-		if (i < TIMES)
-			continue; /* warm */
-		times[2 * (i - TIMES)] = (uint32_t)(middle - begin);
-		times[2 * (i - TIMES) + 1] = (uint32_t)(perf_now_ns() - middle);
+		end = perf_now_ns();
+		if (i < TIMES) /* warm, and so is the array */
+			begin = middle = end;
+		times[2 * (i % TIMES)] = (uint32_t)(middle - begin);
+		times[2 * (i % TIMES) + 1] = (uint32_t)(end - middle);
 	}
 	latency_record(mix == LOAD_LUA ? "lua" : "uniform", name);
 	for (size_t i = 0; peer != NULL && i < LOAD_SLOTS; i++)
