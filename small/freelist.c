@@ -8,10 +8,12 @@
  * that: amortised, each merge is paid by a push), and never passes the cap.
  * Everything else: freelist_block.c, freelist_index.c, freelist_piece.c.
  *
- * Worst-case waste, see freelist_stats: metadata + rounding are exact. What
- * is free but too scattered for a request of n granules is at most
- * (n - 1) / n of the piece, reached when every n-th granule is in use: no
- * allocator that does not move blocks has a better bound than that order.
+ * Worst-case waste, see freelist_stats: metadata + rounding are exact. With B
+ * blocks in use, a refusal of n granules means free <= (B + 2) (n - 1)
+ * granules, as no run between two of them (the table counts as one) has n; in
+ * a piece that grows, also the room of a larger table. That is (n - 1) / n of
+ * the piece when every n-th granule is in use: no allocator that does not
+ * move blocks has a better bound than that order.
  */
 #include <small/freelist_index.h>
 #include <small/freelist_shadow.h>

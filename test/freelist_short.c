@@ -216,6 +216,104 @@ static void waste_is_what_the_formula_says(void **state)
 	}
 }
 
+static size_t held_size[lengthof(held)];
+
+/* Allocates until a refusal; each has to agree with the formula. */
+static size_t fill(struct freelist *f, size_t count, size_t granule, size_t low,
+                   size_t high, uint64_t *random)
+{
+	struct freelist_stats st;
+	size_t size, n;
+	void *ptr;
+
+	for (;; count++) {
+		size = low + test_random(random) % (high - low + 1);
+		ptr = freelist_alloc(f, size);
+		if (ptr == NULL)
+			break;
+		held[count] = ptr;
+		held_size[count] = size;
+	}
+	n = (size + granule - 1) / granule;
+	n = n * granule < 16 ? 16 / granule : n;
+	freelist_stats(f, &st);
+	assert_true(st.free / granule <= (count + 2) * (n - 1));
+	assert_true(st.largest_free < size);
+	return count;
+}
+
+/* Frees the blocks that `keep` does not want; returns how many are left. */
+static size_t thin(struct freelist *f, size_t count,
+                   bool (*keep)(size_t i, uintptr_t pos, size_t size,
+                                size_t step, uint64_t *random),
+                   size_t step, uint64_t *random)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uintptr_t pos = (uintptr_t)held[i] - (uintptr_t)f;
+
+		if (keep(i, pos, held_size[i], step, random)) {
+			held[left] = held[i];
+			held_size[left++] = held_size[i];
+		} else {
+			freelist_free(f, held[i], held_size[i]);
+		}
+	}
+	return left;
+}
+
+/* Robson: what covers one granule of each run of `step` bytes. */
+static bool keep_robson(size_t i, uintptr_t pos, size_t size, size_t step,
+                        uint64_t *random)
+{
+	(void)i, (void)random;
+	return pos / step != (pos + size - 1) / step || pos % step == 0;
+}
+
+static bool keep_every_other(size_t i, uintptr_t pos, size_t size, size_t step,
+                             uint64_t *random)
+{
+	(void)pos, (void)size, (void)step, (void)random;
+	return i % 2 == 0;
+}
+
+static bool keep_few(size_t i, uintptr_t pos, size_t size, size_t step,
+                     uint64_t *random)
+{
+	(void)i, (void)pos, (void)size, (void)step;
+	return test_random(random) % 8 == 0;
+}
+
+/* Each round fills the piece with blocks of twice the size, in what the round
+ * before has left of it. */
+static void no_sequence_wastes_more_than_the_formula(void **state)
+{
+	bool (*const keep[])(size_t, uintptr_t, size_t, size_t, uint64_t *) = {
+		keep_robson, keep_every_other, keep_few};
+	static const size_t caps[] = {0, FREELIST_CAP_NONE, 64};
+	uint64_t random = test_seed("freelist_short");
+
+	(void)state;
+	for (size_t i = 0; i < 2 * lengthof(keep) * lengthof(caps); i++) {
+		struct freelist_opts opts = {.granule = i % 2 ? 8 : 16,
+		                             .cap = caps[i / 2 % 3]};
+		struct freelist *f =
+			freelist_create_in(buffer, sizeof(buffer), &opts);
+		size_t count = 0;
+
+		for (size_t size = 16; size <= 4096; size *= 2) {
+			size_t least = i % 3 == 0 ? size : size / 2 + 1;
+
+			count = fill(f, count, opts.granule, least, size,
+			             &random);
+			count = thin(f, count, keep[i / 6], 2 * size, &random);
+			assert_ptr_equal(freelist_check(f), NULL);
+		}
+		freelist_destroy(f);
+	}
+}
+
 /* Metadata and rounding, by the formula. */
 static void overhead_is_what_the_formula_says(void **state)
 {
@@ -247,6 +345,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_short_sequences),
 		cmocka_unit_test(waste_is_what_the_formula_says),
+		cmocka_unit_test(no_sequence_wastes_more_than_the_formula),
 		cmocka_unit_test(overhead_is_what_the_formula_says),
 	};
 
