@@ -25,9 +25,13 @@ static inline size_t rotate(size_t offset, unsigned shift)
 	return offset >> shift | offset << (sizeof(size_t) * CHAR_BIT - shift);
 }
 
-/* From here on n is a number like any other: without this, what it was made
- * of lives on in one more register, that addresses are then built from. */
-#define AS_IT_IS(n) __asm__("" : "+r"(n))
+/* Granules of size > 0 bytes; of 0 bytes, more than any piece has less 1. */
+FREELIST_INLINE size_t granules_over(size_t size, unsigned shift)
+{
+	size_t n = ((size - 1) >> shift) + 1;
+
+	return shift == 3 && n < 2 ? 2 : n;
+}
 
 /* used() moved past the peak. */
 static __attribute__((noinline)) void *new_peak(struct freelist *f, void *ptr)
@@ -78,12 +82,13 @@ FREELIST_INLINE uint32_t get_merged(struct freelist *f, size_t n,
 FREELIST_INLINE void *alloc_merged(struct freelist *f, size_t size,
                                    unsigned shift)
 {
+	size_t n = granules_over(size, shift);
 	struct node *node;
 	uint32_t g;
 
-	if (small_unlikely(size == 0))
+	if (n > QUICK_MAX && small_unlikely(size == 0))
 		return NULL;
-	g = get_merged(f, granules_in(size, shift), shift);
+	g = get_merged(f, n, shift);
 	if (small_unlikely(g == NIL)) {
 		f->refused++;
 		return NULL;
@@ -94,11 +99,22 @@ FREELIST_INLINE void *alloc_merged(struct freelist *f, size_t size,
 	return count_used(f, node, size);
 }
 
-static __attribute__((noinline)) void *alloc_slow(struct freelist *f,
-                                                  size_t size)
+static __attribute__((noinline)) void *alloc_slow16(struct freelist *f,
+                                                    size_t size)
 {
-	return f->shift == 4 ? alloc_merged(f, size, 4)
-	                     : alloc_merged(f, size, 3);
+	return alloc_merged(f, size, 4);
+}
+
+static __attribute__((noinline)) void *alloc_slow8(struct freelist *f,
+                                                   size_t size)
+{
+	return alloc_merged(f, size, 3);
+}
+
+FREELIST_INLINE void *alloc_slow(struct freelist *f, size_t size,
+                                 unsigned shift)
+{
+	return shift == 4 ? alloc_slow16(f, size) : alloc_slow8(f, size);
 }
 
 /* Pops a block of n granules that waits. */
@@ -113,7 +129,7 @@ static inline void *pop(struct freelist *f, size_t n, size_t size,
 	if (small_unlikely(g >= f->low)) {
 		if (g != NIL)
 			freelist_bad_link();
-		return alloc_slow(f, size);
+		return alloc_slow(f, size, shift);
 	}
 	node = node_in(f, g, shift);
 	f->quick[n] = meta_get(&node->next);
@@ -133,7 +149,7 @@ static inline void *alloc(struct freelist *f, size_t size)
 	n = (size - 9) >> 3;
 	if (small_likely(n < f->quick8))
 		return pop(f, n + 2, size, 3);
-	return alloc_slow(f, size);
+	return alloc_slow(f, size, f->shift);
 }
 
 void *freelist_alloc(struct freelist *f, size_t size)
@@ -164,14 +180,6 @@ static __attribute__((noinline)) void free_odd(struct freelist *f, void *ptr,
 FREELIST_INLINE size_t may_wait(const struct freelist *f, unsigned shift)
 {
 	return shift == 4 ? f->quick16 : f->quick8 + (f->quick8 != 0);
-}
-
-/* Granules of size > 0 bytes; of 0 bytes, more than any piece has less 1. */
-FREELIST_INLINE size_t granules_over(size_t size, unsigned shift)
-{
-	size_t n = ((size - 1) >> shift) + 1;
-
-	return shift == 3 && n < 2 ? 2 : n;
 }
 
 /* Is this no place of n + 1 granules, or does it look like a free block? */

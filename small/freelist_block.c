@@ -130,7 +130,7 @@ static uint32_t get_loose(struct freelist *f, uint32_t n)
 
 	if (3 * (f->indexed + fresh) <= f->low + fresh)
 		return NIL;
-	if (f->indexed < f->low / 2 && refill_bump(f, n))
+	if (fresh >= n && f->indexed < f->low / 2 && refill_bump(f, n))
 		return cut_bump(f, n);
 	g = freelist_take_large(f, n, &m);
 	return g != NIL ? cut_block(f, g, m, n) : NIL;
@@ -202,27 +202,36 @@ static uint32_t get_none(struct freelist *f, uint32_t n)
 	return refuse(f, f->why);
 }
 
-uint32_t freelist_get(struct freelist *f, size_t n)
+/* None of the size waits. */
+static uint32_t get_more(struct freelist *f, uint32_t n)
 {
-	bool has_quick = can_wait(f);
 	uint32_t g = NIL;
 
-	if (n > FREELIST_GRANULES_MAX)
-		return refuse(f, FREELIST_SYSTEM);
-	if (n > f->lim || (f->is_squeezed && granules_in_use(f) + n > f->lim) ||
-	    (n >= f->none && deferred_granules(f) == 0))
+	if (n > QUICK_MAX)
+		return get_large(f, n);
+	if (!can_wait(f))
+		g = get_loose(f, n);
+	return g != NIL ? g : get_small(f, n);
+}
+
+uint32_t freelist_get(struct freelist *f, size_t n)
+{
+	uint32_t g = NIL;
+
+	if (small_unlikely(n > f->lim))
+		return refuse(f, n > FREELIST_GRANULES_MAX ? FREELIST_SYSTEM
+		                                           : FREELIST_LIMIT);
+	if (small_unlikely(f->is_squeezed) && granules_in_use(f) + n > f->lim)
 		return refuse(f, FREELIST_LIMIT);
-	if (f->is_squeezed)
-		g = NIL;
-	else if (n > QUICK_MAX)
-		g = get_large(f, (uint32_t)n);
-	else if (has_quick || (g = get_loose(f, (uint32_t)n)) == NIL)
-		g = get_small(f, (uint32_t)n);
+	if (small_unlikely(n >= f->none) && deferred_granules(f) == 0)
+		return refuse(f, FREELIST_LIMIT);
+	if (small_likely(!f->is_squeezed))
+		g = get_more(f, (uint32_t)n);
 	if (small_unlikely(g == NIL)) {
 		f->why = FREELIST_LIMIT;
 		g = get_last(f, (uint32_t)n);
 	}
-	if (has_quick)
+	if (can_wait(f))
 		freelist_adapt(f);
 	return small_likely(g != NIL) ? g : get_none(f, (uint32_t)n);
 }

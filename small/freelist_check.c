@@ -10,7 +10,8 @@ size_t freelist_largest_free(struct freelist *f)
 	freelist_owner(f, "freelist_largest_free");
 	freelist_return_bump(f);
 	freelist_flush(f, SIZE_MAX);
-	freelist_adapt(f);
+	if (can_wait(f))
+		freelist_adapt(f);
 	room = freelist_fresh_room(f);
 	if (bit_test(f, f->low - 1) && f->cover > f->low && room > 0) {
 		tail = f->cover < f->lim ? f->cover - f->low : f->lim - f->low;

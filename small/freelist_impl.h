@@ -188,14 +188,27 @@ static inline bool bit_test(const struct freelist *f, size_t granule)
 	return f->bitmap[granule / 64] >> (granule % 64) & 1;
 }
 
+/* From here on n is a number like any other, in a register: without this,
+ * what it was made of may live on beside it, or memory be changed in place by
+ * a longer way. */
+#define AS_IT_IS(n) __asm__("" : "+r"(n))
+
 static inline void bit_set(struct freelist *f, size_t granule)
 {
-	f->bitmap[granule / 64] |= (uint64_t)1 << (granule % 64);
+	uint64_t word = f->bitmap[granule / 64];
+
+	AS_IT_IS(word);
+	word |= (uint64_t)1 << (granule % 64);
+	f->bitmap[granule / 64] = word;
 }
 
 static inline void bit_clear(struct freelist *f, size_t granule)
 {
-	f->bitmap[granule / 64] &= ~((uint64_t)1 << (granule % 64));
+	uint64_t word = f->bitmap[granule / 64];
+
+	AS_IT_IS(word);
+	word &= ~((uint64_t)1 << (granule % 64));
+	f->bitmap[granule / 64] = word;
 }
 
 /* Bits from this granule on; the first BITS_AT_MAX of them are meant. */

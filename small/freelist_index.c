@@ -26,7 +26,7 @@ uint32_t freelist_class_count(uint32_t cover)
 /* --- search --- */
 
 /* The first class >= from that has blocks, or NIL. */
-static uint32_t find_class(const struct freelist *f, uint32_t from)
+FREELIST_INLINE uint32_t find_class(const struct freelist *f, uint32_t from)
 {
 	uint32_t word = from / 64, words = (f->class_max + 63u) / 64;
 	uint64_t bits;
@@ -113,7 +113,7 @@ uint32_t freelist_take_large(struct freelist *f, uint32_t n, uint32_t *size)
 	if (class == NIL || class <= class_of(n))
 		return NIL;
 	g = f->heads[class];
-	*size = size_at(f, g);
+	*size = f->shift == 4 ? size_in(f, g, 4) : size_in(f, g, 3);
 	freelist_remove(f, g, *size);
 	return g;
 }

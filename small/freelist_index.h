@@ -111,7 +111,7 @@ FREELIST_INLINE void index_link(struct freelist *f, size_t g, uint32_t n,
 	f->heads[class] = (uint32_t)g;
 	meta_put(&node->next, next);
 	meta_put(&node->prev, NIL);
-	if (next != NIL)
+	if (small_likely(next != NIL))
 		meta_put(&node_in(f, next, shift)->prev, (uint32_t)g);
 	else
 		f->classes[class / 64] |= (uint64_t)1 << (class % 64);
@@ -128,11 +128,11 @@ FREELIST_INLINE void index_unlink(struct freelist *f, size_t g, uint32_t n,
 		return;
 	next = meta_get(&node->next);
 	prev = meta_get(&node->prev);
-	if (next < f->low)
+	if (small_likely(next < f->low))
 		meta_put(&node_in(f, next, shift)->prev, prev);
 	else if (small_unlikely(next != NIL))
 		freelist_bad_link();
-	if (prev < f->low) {
+	if (small_likely(prev < f->low)) {
 		meta_put(&node_in(f, prev, shift)->next, next);
 		return;
 	}
@@ -180,7 +180,7 @@ FREELIST_INLINE void index_merge(struct freelist *f, size_t g, uint32_t n,
 		m = size_in(f, g + n, shift);
 		f->steps++;
 		index_unlink(f, g + n, m, shift);
-		if (m > 1)
+		if (small_likely(m > 1))
 			bit_clear(f, g + n);
 		n += m;
 	} else {
@@ -190,7 +190,7 @@ FREELIST_INLINE void index_merge(struct freelist *f, size_t g, uint32_t n,
 		m = size_ahead(f, g, shift);
 		f->steps++;
 		index_unlink(f, g - m, m, shift);
-		if (m > 1)
+		if (small_likely(m > 1))
 			bit_clear(f, g - 1);
 		g -= m;
 		n += m;

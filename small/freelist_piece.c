@@ -107,25 +107,35 @@ uint32_t freelist_fresh(struct freelist *f, size_t n)
 
 /* --- limit --- */
 
+/* What may wait from now on. */
+static void set_bound(struct freelist *f)
+{
+	int64_t max = f->cap != 0 ? f->cap : NIL;
+
+	max = f->is_tight || !can_wait(f) ? 0 : max;
+	f->defer_room += max - f->defer_max;
+	f->defer_max = max;
+}
+
 void freelist_set_quick(struct freelist *f, bool is_open)
 {
 	is_open = is_open && f->cap != NIL;
 	f->quick16 = is_open && f->shift == 4 ? f->quick_max : 0;
 	f->quick8 = is_open && f->shift == 3 ? f->quick_max - 1u : 0;
-	f->defer_room -= f->defer_max;
-	f->defer_max = 0;
+	set_bound(f);
 	if (f->defer_room < 0)
 		freelist_flush(f, SIZE_MAX);
 }
 
 void freelist_adapt(struct freelist *f)
 {
-	int64_t max = f->cap != 0 ? f->cap : NIL;
+	size_t rest = f->lim - granules_in_use(f);
+	bool is_tight = rest * TIGHT_PART <= f->lim;
 
-	f->is_tight = granules_in_use(f) >= f->lim - f->lim / TIGHT_PART;
-	max = f->is_tight ? 0 : max;
-	f->defer_room += max - f->defer_max;
-	f->defer_max = max;
+	if (small_unlikely(is_tight != f->is_tight)) {
+		f->is_tight = is_tight;
+		set_bound(f);
+	}
 	if (small_unlikely(f->defer_room < 0))
 		freelist_flush(f, FLUSH_OVER);
 }
@@ -228,6 +238,7 @@ static void lay_out(struct freelist *f, uint32_t cover)
 	f->cursor = 1;
 	f->none = NIL;
 	f->cause = FREELIST_NONE;
+	f->is_tight = 0;
 	f->defer_room = 0;
 	f->defer_max = 0;
 	track_noaccess(at(f, f->low), (f->end - f->low) << f->shift);
