@@ -7,9 +7,9 @@
  * watched again as long as it is written in most rounds.
  *
  * Worst case: pages that fell idle are copied until that has cost IDLE_FACTOR
- * times the faults of the pages watched, so that faults are at most a tenth
- * more than copying everything would take. freelist_snapshot_stats() tells:
- * copied, watched.
+ * times the faults of the pages watched, so that in the long run faults are at
+ * most a tenth more than copying everything would take.
+ * freelist_snapshot_stats() tells: copied, watched.
  */
 #include <small/freelist_snapshot.h>
 #include <small/dirty.h>
@@ -19,10 +19,14 @@
 #include <time.h>
 
 /* One rollback in so many compares before it copies, and so knows which of
- * the pages are idle. */
+ * the pages are idle; it takes about as long. */
 #define SAMPLE 16
 /* See above. */
 #define IDLE_FACTOR 10
+/* With so much of it written (5 of 8) all is copied, unwatched: page by page
+ * costs more than twice as much. */
+#define MANY_OF 5
+#define MANY    8
 /* Ranges of pages asked for at once: 1.5 KiB of stack. */
 #define RANGES 64
 /* A fault that took longer was not a fault but another process. */
@@ -45,6 +49,9 @@ struct freelist_snapshot {
 	uint64_t copy_ns;  /* of PROBE bytes */
 	uint64_t fault_ns; /* of a first write */
 	uint64_t idle_ns;  /* spent on idle pages since they were watched */
+	size_t idle;       /* pages that the last rollback found so */
+	size_t written;    /* bytes that the last rollback knew of or feared */
+	bool is_large;     /* worth watching, where that can be had */
 	size_t rollbacks, copied, watched;
 	uint32_t magic;
 };
@@ -153,12 +160,19 @@ static void watch(struct freelist_snapshot *s)
 	uintptr_t start = small_align_down((uintptr_t)s->f, page);
 	uintptr_t end = small_align((uintptr_t)s->f + s->extent.end, page);
 
-	if (s->f->region == NULL ||
-	    extent_size(&s->extent) <= FREELIST_SNAPSHOT_COPY ||
-	    dirty_start(&s->dirty, (void *)start, end - start) != 0)
+	s->is_large = s->f->region != NULL &&
+	              extent_size(&s->extent) > FREELIST_SNAPSHOT_COPY &&
+	              dirty_start(&s->dirty, (void *)start, end - start) == 0;
+	if (!s->is_large)
 		return;
-	s->watched = 1;
+	s->watched++;
 	measure(s);
+}
+
+/* Is this rollback one that compares? */
+static bool is_sample(const struct freelist_snapshot *s)
+{
+	return s->is_large && s->rollbacks % SAMPLE == 0;
 }
 
 int freelist_snapshot(struct freelist *f, struct region *region, size_t extra)
@@ -231,38 +245,37 @@ static bool is_idle(const struct freelist_snapshot *s, size_t from, size_t page)
 	return false;
 }
 
-static size_t count_idle(const struct freelist_snapshot *s, size_t from,
-                         size_t to)
+/* The same page by page, leaving those that are idle. */
+static size_t compare_back(struct freelist_snapshot *s, size_t from, size_t to)
 {
-	size_t page = small_getpagesize(), n = 0;
+	size_t page = small_getpagesize(), base = (uintptr_t)s->f, copied = 0;
 
-	for (; from < to; from += page)
-		n += is_idle(s, from, page);
-	return n;
+	while (from < to) {
+		size_t next = small_align_down(base + from, page) + page - base;
+
+		next = next < to ? next : to;
+		if (is_idle(s, from, next - from))
+			s->idle++;
+		else
+			copied += copy_back(s, from, next);
+		from = next;
+	}
+	return copied;
 }
 
-/* Watches everything again when copying idle pages has become too dear. */
-static void reconsider(struct freelist_snapshot *s, size_t idle)
+static size_t put_back(struct freelist_snapshot *s, size_t from, size_t to)
 {
-	size_t page = small_getpagesize();
-
-	s->idle_ns += idle * SAMPLE * s->copy_ns / (PROBE / page);
-	if (s->idle_ns < IDLE_FACTOR * s->fault_ns * (s->copied / page + 1))
-		return;
-	s->idle_ns = 0;
-	if (dirty_clean(&s->dirty) == 0)
-		s->watched++;
+	return is_sample(s) ? compare_back(s, from, to)
+	                    : copy_back(s, from, to);
 }
 
 /* Puts back what was written; false when that is not known. */
-static bool copy_written(struct freelist_snapshot *s)
+static bool put_written(struct freelist_snapshot *s)
 {
-	bool sample = s->rollbacks % SAMPLE == 0;
 	struct dirty_range range[RANGES];
 	char *pos = s->dirty.start, *end = pos + s->dirty.size;
-	size_t idle = 0, base = (uintptr_t)s->f;
+	size_t base = (uintptr_t)s->f;
 
-	s->copied = 0;
 	while (pos < end) {
 		int n = dirty_scan(&s->dirty, &pos, range, RANGES);
 
@@ -275,14 +288,44 @@ static bool copy_written(struct freelist_snapshot *s)
 			                      : (size_t)range[i].start - base;
 			size_t to = (size_t)range[i].end - base;
 
-			if (sample)
-				idle += count_idle(s, from, to);
-			s->copied += copy_back(s, from, to);
+			s->copied += put_back(s, from, to);
 		}
 	}
-	if (sample)
-		reconsider(s, idle);
 	return true;
+}
+
+/* Watches everything (again) when copying idle pages has become too dear. */
+static void reconsider(struct freelist_snapshot *s)
+{
+	size_t page = small_getpagesize();
+	uint64_t page_ns = s->copy_ns / (PROBE / page) + 1;
+
+	s->idle_ns += s->idle * SAMPLE * page_ns;
+	if (s->idle_ns < IDLE_FACTOR * s->fault_ns * (s->written / page + 1))
+		return;
+	s->idle_ns = 0;
+	if (!dirty_is_on(&s->dirty))
+		watch(s);
+	else if (dirty_clean(&s->dirty) == 0)
+		s->watched++;
+}
+
+/* The whole, or what is known to be written while that is a small part. */
+static void put_all(struct freelist_snapshot *s)
+{
+	size_t size = extent_size(&s->extent);
+
+	s->copied = s->idle = 0;
+	if (!dirty_is_on(&s->dirty) || !put_written(s)) {
+		s->copied += put_back(s, 0, s->extent.end);
+		s->written = size;
+	} else {
+		s->written = s->copied + s->idle * small_getpagesize();
+		if (s->written / MANY_OF > size / MANY)
+			dirty_stop(&s->dirty);
+	}
+	if (is_sample(s))
+		reconsider(s);
 }
 
 /* Pages that were committed since go back. Giving back can not fail. */
@@ -307,8 +350,7 @@ int freelist_rollback(struct freelist *f)
 	give_up_growth(s);
 	open_extent(f, &s->extent);
 	s->rollbacks++;
-	if (!dirty_is_on(&s->dirty) || !copy_written(s))
-		s->copied = copy_back(s, 0, s->extent.end);
+	put_all(s);
 	f->owner = owner;
 	freelist_shadow_load(f);
 	restore_state(s);
