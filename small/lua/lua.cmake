@@ -19,6 +19,7 @@ set(SMALL_LUA_SOURCES
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_libs.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_load.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_pool.c
+	${PROJECT_SOURCE_DIR}/small/lua/sandbox_random.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_snapshot.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_table.c
 	${PROJECT_SOURCE_DIR}/small/lua/sandbox_time.c

@@ -212,15 +212,14 @@ SMALL_API int sandbox_set_thread(struct sandbox *sb)
  *
  * What is put back: everything in the heap (globals, metatables, upvalues,
  * registry, stack, coroutines, the collector's state and settings, hooks, the
- * seeds of hashes and, in 5.4 and LuaJIT, of math.random), limits, statistics
+ * seeds of hashes and of math.random), limits, statistics
  * and message. What is not: anything outside, so a state with io, package or
  * a C module is refused (SANDBOX_FOREIGN), but for modules that `safe`, a
  * list that ends with NULL, names: by their names in package.loaded, and the
  * names of their types that have a finalizer. A module is safe when it keeps
  * nothing outside of the heap: objects made since the snapshot are forgotten,
  * not finalized, those ended since are back. Threads, owner and memory that
- * luamem_take() charged stay as they are; 5.1 and 5.3 take random numbers
- * from the C library.
+ * luamem_take() charged stay as they are.
  *
  * Values on the stack, pointers to strings and refs from before the snapshot
  * are good after a rollback; those made since are not.

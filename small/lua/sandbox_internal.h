@@ -63,6 +63,15 @@ enum sb_stock {
 };
 
 /* The first line of it is what a warm call looks at. */
+/* The stock math.random draws from the C library; see sandbox_random.c. */
+#define SB_OWN_RANDOM   ((SB_51 && !SB_JIT) || SB_53)
+#define SB_RANDOM_WORDS 31
+
+struct sb_random {
+	uint32_t word[SB_RANDOM_WORDS];
+	unsigned at; /* the next to change */
+};
+
 struct sandbox {
 	struct ticker_call run; /* run.count: calls begun, never put back */
 	int (*call)(struct sandbox *sb, int nargs, int nresults);
@@ -93,6 +102,9 @@ struct sandbox {
 	lua_CFunction stock[SB_STOCK_MAX];
 	const char *message; /* the last failure, in `text` or constant */
 	char text[128];
+#if SB_OWN_RANDOM
+	struct sb_random random;
+#endif
 	struct luamem mem;
 };
 
@@ -162,8 +174,15 @@ void sb_open_libs(lua_State *L, struct sandbox *sb) SMALL_SYM(sb_open_libs);
 extern const luaL_Reg sb_base_funcs[] SMALL_SYM(sb_base_funcs);
 extern const luaL_Reg sb_load_funcs[] SMALL_SYM(sb_load_funcs);
 extern const luaL_Reg sb_co_funcs[] SMALL_SYM(sb_co_funcs);
+extern const luaL_Reg sb_math_funcs[] SMALL_SYM(sb_math_funcs);
 extern const luaL_Reg sb_string_funcs[] SMALL_SYM(sb_string_funcs);
 extern const luaL_Reg sb_table_funcs[] SMALL_SYM(sb_table_funcs);
+
+#if SB_OWN_RANDOM
+/* sandbox_random.c */
+void sb_random_seed(struct sb_random *r, unsigned seed)
+	SMALL_SYM(sb_random_seed);
+#endif
 
 /* sandbox_load.c: lua_load() of text; may be called without protection. */
 int sb_load_text(lua_State *L, const char *text, size_t size, const char *name)

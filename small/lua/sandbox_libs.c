@@ -189,7 +189,8 @@ static bool sb_keeps_stock(unsigned flags, const char *name)
 {
 	if (strcmp(name, "setmetatable") == 0)
 		return SB_51 || (flags & SANDBOX_ALLOW_GC) != 0;
-	if (strcmp(name, "collectgarbage") == 0)
+	if (strcmp(name, "collectgarbage") == 0 ||
+	    strncmp(name, "random", strlen("random")) == 0)
 		return (flags & SANDBOX_ALLOW_STDLIB) != 0;
 	return false;
 }
@@ -275,4 +276,9 @@ void sb_open_libs(lua_State *L, struct sandbox *sb)
 	sb_replace(L, sb->flags, sb_table_funcs);
 	sb_push_lib(L, LUA_COLIBNAME);
 	sb_replace(L, sb->flags, sb_co_funcs);
+#if SB_OWN_RANDOM
+	sb_random_seed(&sb->random, 1); /* as a process that never did */
+#endif
+	sb_push_lib(L, LUA_MATHLIBNAME);
+	sb_replace(L, sb->flags, sb_math_funcs);
 }

@@ -31,7 +31,7 @@ static void sandboxes_share_a_quota(void **state)
 		const char *text =
 			i % 4 == 0
 				? "keep = {} for i = 1, 1e9 do keep[i] = {i} "
-		                  "end"
+				  "end"
 				: "local t = {} for i = 1, 100 do t[i] = i end";
 		int rc = sandbox_load(sb[i], text, strlen(text), "=t");
 

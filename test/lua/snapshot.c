@@ -201,9 +201,6 @@ static void hashes_and_random_numbers_repeat(void **state)
 		for (int j = 0; j < 2; j++) {
 			const char *run = j == 0 ? text : seeded;
 
-			/* 5.1 and 5.3 take them from the C library */
-			if (!BOX_54 && !BOX_JIT && j == 0)
-				srand(1);
 			assert_int_equal(box_run(&box, run, 1), SANDBOX_OK);
 			if (i == 0)
 				snprintf(first[j], sizeof(first[j]), "%s",
@@ -213,6 +210,33 @@ static void hashes_and_random_numbers_repeat(void **state)
 		}
 	}
 	box_close(&box);
+}
+
+/* Neither the host nor another sandbox draws from the same numbers. */
+static void random_numbers_are_the_sandboxes_own(void **state)
+{
+	const char *seed = "math.randomseed(3) return math.random(1000000)";
+	const char *next = "return math.random(1000000)";
+	struct box box[2];
+	lua_Number first = 0;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		box_open(&box[i], (struct sandbox_opts){.limit = BOX_MIB});
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(box_run(&box[0], seed, 0), SANDBOX_OK);
+		if (i > 0)
+			srand(9);
+		if (i > 1)
+			box_expect(&box[1], "math.randomseed(8)", SANDBOX_OK);
+		assert_int_equal(box_run(&box[0], next, 1), SANDBOX_OK);
+		if (i == 0)
+			first = lua_tonumber(box[0].L, -1);
+		assert_true(lua_tonumber(box[0].L, -1) == first);
+		lua_settop(box[0].L, 0);
+	}
+	for (int i = 0; i < 2; i++)
+		box_close(&box[i]);
 }
 
 /* A coroutine from before is where it was; so is one that had ended. */
@@ -395,6 +419,7 @@ int main(void)
 		cmocka_unit_test(registry_hook_and_collector_are_put_back),
 		cmocka_unit_test(the_collector_goes_on_from_where_it_was),
 		cmocka_unit_test(hashes_and_random_numbers_repeat),
+		cmocka_unit_test(random_numbers_are_the_sandboxes_own),
 		cmocka_unit_test(coroutines_are_where_they_were),
 		cmocka_unit_test(after_any_ending_the_next_run_is_the_first),
 		cmocka_unit_test(after_a_timeout_too),

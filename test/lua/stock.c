@@ -52,6 +52,25 @@ static const char *const chunks[] = {
 	"local a a = coroutine.create(function() local b = "
 	"coroutine.create(function() return coroutine.resume(a) end) "
 	"return coroutine.resume(b) end) return coroutine.resume(a)",
+#ifdef __GLIBC__ /* whose generator ours is */
+	"math.randomseed(42) return math.random(), math.random(10), "
+	"math.random(5, 7), math.random(1000000), math.random()",
+	"math.randomseed(0) return math.random(), math.random(2 ^ 31 - 1)",
+	"math.randomseed(-7) return math.random(), math.random(-9, -2)",
+	"math.randomseed(123456789) local s = 0 for i = 1, 2000 do "
+	"s = s + math.random(1000000) end return s",
+	"math.randomseed(5) return math.random(-2147483648, 2147483647), "
+	"math.random(-1, 2147483647), math.random()",
+#endif
+	"return pcall(math.random, -1)",
+	"return pcall(math.random, 2, 1)",
+	"return pcall(math.random, 1, 2, 3)",
+	"return pcall(math.random, 'x')",
+	"return pcall(math.random, {}, 3)",
+	"return pcall(math.randomseed, {})",
+#if BOX_53
+	"return pcall(math.random, math.mininteger, math.maxinteger)",
+#endif
 	/* yield across pcall and xpcall, and what 5.1 says to it */
 	"local co = coroutine.create(function() "
 	"local a, b = pcall(function() return coroutine.yield(1) + 1 end) "
