@@ -3,14 +3,20 @@
 # awk -f compare.awk OLD NEW
 #
 # A time X_op, X_s or X that carries X_min and X_max moved when each median
-# lies outside the other run's range, and by more than 5 %. What repeats
-# exactly (ir_*, syscalls_op, slabs, used_after, *_kib, *_ratio) moved when it
-# differs by more than 1 % or 0.5. Other times (percentiles) have no spread of
-# their own: 50 %. Extremes, page faults and RSS are left out.
+# lies outside the other run's range, and by more than 5 %. Times without a
+# spread of their own, of a single round or a percentile, moved when they
+# differ by more than one reading of the clock and 50 %; p99 by 100 %, p99.9 by
+# 400 %; not at all where a run started on a busy machine. What repeats exactly
+# (ir_*, syscalls_op, slabs, used_after, *_kib, *_ratio) moved when it differs
+# by more than 1 % and 0.5; by 50 % where the two runs did not get through
+# equally many requests. Extremes, page faults and RSS are left out.
+#
+# What the runs were made on is compared, too: `note` lines.
 
 function stem(measure) { sub(/_(op|s)$/, "", measure); return measure }
 
-function is_measure(key) { return (key in measures) }
+# The measures of each bench are told by its `# measures NAME:` line.
+function is_measure(bench, key) { return ((bench, key) in measures) }
 
 function load(file_no, i, at, key, name) {
 	name = ""
@@ -18,7 +24,7 @@ function load(file_no, i, at, key, name) {
 	for (i = 1; i <= NF; i++) {
 		at = index($i, "=")
 		key = substr($i, 1, at - 1)
-		if (is_measure(key))
+		if (is_measure(substr($1, 7), key))
 			value[key] = substr($i, at + 1)
 		else
 			name = name (name == "" ? "" : " ") $i
@@ -41,14 +47,31 @@ function range(file_no, name, key, s) {
 		return 0
 	low = result[file_no, name, s "_min"] + 0
 	high = result[file_no, name, s "_max"] + 0
-	return 1
+	return low < high
 }
 
 function is_outside(x, file_no, name, key) {
 	return range(file_no, name, key) && (x < low || x > high)
 }
 
-function moved(name, key, a, b, diff) {
+function is_time(key) {
+	return key ~ /^p[0-9]+_|_p[0-9]+_|_ns$|_s$|_op$|^ms$/ && \
+		key !~ /^(ir|syscalls|allocs|refused|recalls)_op$/
+}
+
+# Times without a spread, as a share of the old one.
+function noise_of(key) {
+	if (key ~ /p999/)
+		return 4
+	return key ~ /p99/ ? 1 : 0.5
+}
+
+function has_other_load(name) {
+	return ((1, name, "requests") in result) && \
+		result[1, name, "requests"] != result[2, name, "requests"]
+}
+
+function moved(name, key, a, b, diff, most) {
 	a = result[1, name, key] + 0
 	b = result[2, name, key] + 0
 	diff = abs(b - a)
@@ -58,8 +81,12 @@ function moved(name, key, a, b, diff) {
 		return is_outside(b, 1, name, key) && \
 			is_outside(a, 2, name, key)
 	}
-	if (key ~ /^p[0-9]+_|_p[0-9]+_|_ns$|_s$|^ms$/)
-		return diff > 0.5 * abs(a)
+	most = abs(a) < abs(b) ? abs(a) : abs(b)
+	if (is_time(key))
+		return !is_busy && diff > noise_of(key) * most && \
+			(key !~ /ns/ || diff > clock)
+	if (has_other_load(name))
+		return diff > 0.5 * most && diff > 0.5
 	return diff > 0.01 * abs(a) && diff > 0.5
 }
 
@@ -67,11 +94,30 @@ function is_skipped(key) {
 	return key ~ /(_min|_max)$|^max_|^faults|^rss|^ratio$|^requests$/
 }
 
-/^# measures:/ { for (i = 3; i <= NF; i++) measures[$i] = 1 }
+/^# measures / {
+	sub(/:$/, "", $3)
+	for (i = 4; i <= NF; i++) {
+		measures[$3, $i] = 1
+		names[$i] = 1
+	}
+}
 FNR == 1 { file++ }
+/^# clock_ns:/ && $3 > clock { clock = $3 }
+/^# cpu:/ { online = $(NF - 1) }
+/^# load:/ && $3 > online { is_busy = 1 }
+/^# (cpu|compiler|flags|seed|rounds|level|load):/ {
+	about = $0
+	sub(/^# [a-z_]*: */, "", about)
+	if (file == 1)
+		on[$2] = about
+	else if (on[$2] != about)
+		print "note  " $2 " " on[$2] " -> " about
+}
 /^bench=/ { load(file) }
 
 END {
+	if (is_busy)
+		print "note  busy: times without a spread are left out"
 	for (i = 1; i <= news; i++) {
 		name = order[i]
 		if (!(name in old_name)) {
@@ -79,7 +125,7 @@ END {
 			continue
 		}
 		delete old_name[name]
-		for (key in measures) {
+		for (key in names) {
 			if (is_skipped(key) || !((1, name, key) in result) ||
 			    !((2, name, key) in result))
 				continue

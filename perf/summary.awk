@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# summary - one line a strategy, from the records of the region group.
+# summary - one line a strategy and one a Lua, from the records of a run.
 # awk -f summary.awk RESULTS
 
 function least(name, s, x) {
@@ -75,9 +75,29 @@ function cell(name, s, format) {
 	last[s] = v["req_s"]
 }
 
-END {
-	if (count == 0)
-		exit
+/^bench=lua_script .*script=geomean arm=managed_limit/ {
+	split("", v)
+	for (i = 1; i <= NF; i++)
+		v[substr($i, 1, index($i, "=") - 1)] = \
+			substr($i, index($i, "=") + 1)
+	lua[++luas] = sprintf("  %-8s %10s %10s %14s", v["lua"], \
+		v["ratio_malloc"], v["ratio_mimalloc"] == "" ? "-" : \
+		v["ratio_mimalloc"], v["min_limit_ratio"])
+}
+
+function print_luas(i) {
+	print ""
+	print "Lua under a hard limit (managed_limit), geometric mean of the" \
+		" scripts"
+	printf "  %-8s %10s %10s %14s\n", "", "time over", "time over",
+		"least limit"
+	printf "  %-8s %10s %10s %14s\n", "lua", "malloc", "mimalloc",
+		"over the ideal"
+	for (i = 1; i <= luas; i++)
+		print lua[i]
+}
+
+function print_strategies(i, k, s, part, format) {
 	for (k in req) {
 		split(k, part, SUBSEP)
 		least("share", part[1], req[k] / best[part[2]])
@@ -102,4 +122,11 @@ END {
 		" the first one;"
 	print "  worst / best: in its worst phase of all courses, over the best" \
 		" strategy there"
+}
+
+END {
+	if (count > 0)
+		print_strategies()
+	if (luas > 0)
+		print_luas()
 }

@@ -54,28 +54,44 @@ if awk -f merge.awk "$work/short" "$work/raw" >"$work/got" 2>&1; then
 fi
 
 cat >"$work/old" <<-END
-	# measures: ns_op ns_min ns_max ir_op held_kib p99_ns faults
+	# seed: 1
+	# clock_ns: 20 (in each)
+	# measures b: ns_op ns_min ns_max ir_op held_kib p99_ns faults requests p999_ns
 	bench=b arm=still ns_op=10 ns_min=9 ns_max=12 ir_op=15.0 held_kib=4 p99_ns=40 faults=1
 	bench=b arm=noisy ns_op=10 ns_min=9 ns_max=30 ir_op=15.0 held_kib=4 p99_ns=40 faults=1
 	bench=b arm=slower ns_op=10 ns_min=9 ns_max=12 ir_op=15.0 held_kib=4 p99_ns=40 faults=1
 	bench=b arm=lost ns_op=10 ns_min=9 ns_max=12 ir_op=15.0 held_kib=4 p99_ns=40 faults=1
+	bench=b arm=once ns_op=10 ns_min=10 ns_max=10
+	bench=b arm=cut requests=100 held_kib=80 p99_ns=40 p999_ns=90
+	# measures c: ns_op
+	bench=c held_kib=1 ns_op=10
+	bench=c held_kib=2 ns_op=10
 END
 cat >"$work/new" <<-END
-	# measures: ns_op ns_min ns_max ir_op held_kib p99_ns faults
+	# seed: 2
+	# clock_ns: 20 (in each)
+	# measures b: ns_op ns_min ns_max ir_op held_kib p99_ns faults requests p999_ns
 	bench=b arm=still ns_op=10.4 ns_min=9 ns_max=12 ir_op=15.1 held_kib=4 p99_ns=50 faults=90
 	bench=b arm=noisy ns_op=20 ns_min=19 ns_max=40 ir_op=15.0 held_kib=4 p99_ns=40 faults=1
 	bench=b arm=slower ns_op=20 ns_min=19 ns_max=21 ir_op=18.0 held_kib=8 p99_ns=90 faults=1
 	bench=b arm=added ns_op=10 ns_min=9 ns_max=12 ir_op=15.0 held_kib=4 p99_ns=40 faults=1
+	bench=b arm=once ns_op=14 ns_min=14 ns_max=14
+	bench=b arm=cut requests=120 held_kib=96 p99_ns=60 p999_ns=400
+	# measures c: ns_op
+	bench=c held_kib=1 ns_op=10
+	bench=c held_kib=2 ns_op=90
 END
 awk -f compare.awk "$work/old" "$work/new" | sort >"$work/got"
 expect "what moved beyond its noise is named, nothing else" <<-END
-	compare: 4 of 12 measures moved
+	compare: 5 of 18 measures moved
 	gone  bench=b arm=lost
 	moved bench=b arm=slower held_kib: 4 -> 8 (+100.0 %)
 	moved bench=b arm=slower ir_op: 15.0 -> 18.0 (+20.0 %)
 	moved bench=b arm=slower ns_op: 10 -> 20 (+100.0 %)
 	moved bench=b arm=slower p99_ns: 40 -> 90 (+125.0 %)
+	moved bench=c held_kib=2 ns_op: 10 -> 90 (+800.0 %)
 	new   bench=b arm=added
+	note  seed: 1 -> 2
 END
 
 cat >"$work/spec" <<-END

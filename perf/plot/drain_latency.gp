@@ -20,10 +20,12 @@ set yrange [10:1e9]
 set xrange [50:1.5e6]
 set key inside top right
 set title "median" font ",11"
+set ylabel "one request" offset 1,0
 plot for [i=2:words(names0)] data index 0 using 1:i with linespoints \
 	lw width(word(names0, i)) lc rgb shade(word(names0, i)) \
 	pt point(word(names0, i)) ps 0.6 title label(names0, i)
 unset key
+unset ylabel
 set title "99 %" font ",11"
 plot for [i=2:words(names1)] data index 1 using 1:i with linespoints \
 	lw width(word(names1, i)) lc rgb shade(word(names1, i)) \
