@@ -217,15 +217,16 @@ static void *take_all(void *arg)
 
 static void another_thread_gets_what_is_in_stock(void **state)
 {
+	const size_t taken = (size_t)12 * 1024;
 	pthread_t thread;
 	size_t count = 0, kept;
 
 	(void)state;
 	mempool_create(&pool, &core.cache, 4096);
-	take(0, 12 * 1024);
+	take(0, taken);
 	/* Every eighth of a slab's objects last: the stock is everywhere. */
 	for (size_t k = 0; k < 8; k++) {
-		for (size_t i = 0; i < 12 * 1024; i++) {
+		for (size_t i = 0; i < taken; i++) {
 			if (i / pool.objcount % 8 == k)
 				mempool_free(&pool, objects[i]);
 		}
