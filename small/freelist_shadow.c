@@ -65,9 +65,9 @@ static void forget(struct freelist_shadow *s)
 /* Twice the slots; false without memory. */
 static bool widen(struct freelist_shadow *s)
 {
-	struct freelist_shadow wide = *s;
+	/* not `next`, which other threads change */
+	struct freelist_shadow wide = {.mask = 2 * s->mask + 1};
 
-	wide.mask = 2 * s->mask + 1;
 	wide.slots = calloc(wide.mask + 1, sizeof(*wide.slots));
 	if (wide.slots == NULL)
 		return false;
@@ -76,7 +76,8 @@ static bool widen(struct freelist_shadow *s)
 			wide.slots[find(&wide, s->slots[i].granule)] =
 				s->slots[i];
 	free(s->slots);
-	*s = wide;
+	s->slots = wide.slots;
+	s->mask = wide.mask;
 	return true;
 }
 
@@ -266,10 +267,13 @@ void freelist_shadow_save(const struct freelist *f)
 	if (s == NULL)
 		return;
 	drop_saved(s);
-	copy = malloc(sizeof(*copy));
+	copy = calloc(1, sizeof(*copy));
 	if (copy == NULL)
 		return;
-	*copy = *s;
+	copy->count = s->count;
+	copy->bytes = s->bytes;
+	copy->mask = s->mask;
+	copy->is_partial = s->is_partial;
 	copy->slots = calloc(copy->mask + 1, sizeof(*copy->slots));
 	if (copy->slots == NULL) {
 		free(copy);

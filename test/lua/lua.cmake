@@ -22,7 +22,7 @@ small_add_lua_test(stock)
 small_add_lua_test(many)
 small_add_lua_test(snapshot)
 small_add_lua_test(snapshot_refused)
-small_add_lua_test(pool)
+small_add_lua_test(pool LABELS threads)
 # TSan holds a signal back until the program calls into its runtime, which a
 # script that spins in an uninstrumented Lua never does. Under valgrind a limit
 # of 30 ms is over before the script has begun, and no stack is extended while a

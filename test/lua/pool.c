@@ -6,6 +6,8 @@
 
 #include "../die.h"
 
+#include <pthread.h>
+
 #define COUNT 4
 
 static const char prelude[] =
@@ -23,18 +25,23 @@ static int build(struct sandbox *sb, void *arg)
 	return rc;
 }
 
-static struct sandbox_pool *open_pool(struct core *core, size_t count)
+static struct sandbox_pool *pool_of(struct slab_cache *cache, size_t count)
 {
-	struct sandbox_pool_opts opts = {.sandbox = {.cache = &core->cache,
+	struct sandbox_pool_opts opts = {.sandbox = {.cache = cache,
 	                                             .limit = BOX_MIB,
 	                                             .instructions = 1000000},
 	                                 .count = count,
 	                                 .prelude = build};
 	struct sandbox_pool *pool;
 
-	core_create(core, SIZE_MAX, 65536);
 	assert_int_equal(sandbox_pool_create(&opts, &pool), SANDBOX_OK);
 	return pool;
+}
+
+static struct sandbox_pool *open_pool(struct core *core, size_t count)
+{
+	core_create(core, SIZE_MAX, 65536);
+	return pool_of(&core->cache, count);
 }
 
 static void close_pool(struct core *core, struct sandbox_pool *pool)
@@ -221,6 +228,64 @@ static void a_failing_prelude_is_reported(void **state)
 	core_destroy(&core);
 }
 
+#define WORKERS 3
+
+struct worker {
+	struct slab_arena *arena;
+	size_t rounds;
+	pthread_t thread;
+};
+
+static void serve_some(struct sandbox_pool *pool, size_t rounds)
+{
+	struct sandbox *sb;
+
+	for (size_t i = 0; i < rounds; i++) {
+		assert_int_equal(sandbox_pool_checkout(pool, &sb), SANDBOX_OK);
+		answer(sb, "k1");
+		if (i % 8 == 0)
+			run(sb, "local t = {} while true do t[#t + 1] = {} "
+			        "end");
+		assert_int_equal(sandbox_pool_return(pool, sb), SANDBOX_OK);
+	}
+}
+
+static void *serve(void *arg)
+{
+	struct worker *worker = arg;
+	struct sandbox_pool *pool;
+	struct slab_cache cache;
+
+	slab_cache_create(&cache, worker->arena);
+	for (int lives = 0; lives < 3; lives++) {
+		pool = pool_of(&cache, 2);
+		serve_some(pool, worker->rounds);
+		assert_ptr_equal(sandbox_pool_check(pool), NULL);
+		sandbox_pool_destroy(pool);
+	}
+	slab_cache_destroy(&cache);
+	return NULL;
+}
+
+static void workers_have_their_pools_over_one_quota(void **state)
+{
+	struct worker worker[WORKERS];
+	struct core core;
+
+	(void)state;
+	core_create(&core, 64 * BOX_MIB, 65536);
+	for (int i = 0; i < WORKERS; i++) {
+		worker[i].arena = &core.arena;
+		worker[i].rounds = test_scale(500);
+		assert_int_equal(pthread_create(&worker[i].thread, NULL, serve,
+		                                &worker[i]),
+		                 0);
+	}
+	for (int i = 0; i < WORKERS; i++)
+		pthread_join(worker[i].thread, NULL);
+	core_destroy(&core);
+}
+
 static struct sandbox_pool *inside_pool;
 static int inside_rc;
 
@@ -289,6 +354,7 @@ int main(void)
 		cmocka_unit_test(a_hurt_one_is_built_anew),
 		cmocka_unit_test(each_failure_of_create_leaves_nothing),
 		cmocka_unit_test(a_failing_prelude_is_reported),
+		cmocka_unit_test(workers_have_their_pools_over_one_quota),
 		cmocka_unit_test(return_from_inside_is_busy),
 		cmocka_unit_test(misuse_is_named),
 	};
