@@ -377,6 +377,7 @@ FREELIST_INLINE void *grow(struct freelist *f, const struct resize *r)
 {
 	size_t end = r->g + r->n;
 	bool is_large = r->want > QUICK_MAX;
+	struct resize here; /* a copy to point at: r stays in registers */
 	uint8_t cause = f->cause;
 	uint32_t to;
 
@@ -389,15 +390,18 @@ FREELIST_INLINE void *grow(struct freelist *f, const struct resize *r)
 		return refuse(f, FREELIST_LIMIT);
 	if (r->beside.has_right || end == f->bump || end == f->low ||
 	    (is_large && r->beside.has_left)) {
-		to = grow_here(f, r, is_large);
+		here = *r;
+		to = grow_here(f, &here, is_large);
 		if (to != NIL) {
 			f->cause = cause;
 			return stay(f, r, node_in(f, to, r->shift));
 		}
 	}
 	to = get(f, r->want, r->shift);
-	return small_likely(to != NIL) ? copy(f, r, to)
-	                               : grow_last(f, r, cause);
+	if (small_likely(to != NIL))
+		return copy(f, r, to);
+	here = *r;
+	return grow_last(f, &here, cause);
 }
 
 /* A block of old_size bytes becomes one of new_size, which is not 0. */

@@ -25,9 +25,11 @@
 /* Blocks up to this many granules wait when freed, and come from the bump
  * run: 1 KiB at granule 16, what nearly all small objects are below. */
 #define QUICK_MAX 64
-/* The same bytes at granule 8; where the heads are below 1/500. */
-#define QUICK_MAX_8      128
-#define QUICK_MAX_8_SIZE ((size_t)256 * 1024)
+/* In larger pieces: the same bytes at granule 8, where the heads are below
+ * 1/500; twice that at granule 16, which is the middle of a doubling array. */
+#define QUICK_WIDE         128
+#define QUICK_WIDE_8_SIZE  ((size_t)256 * 1024)
+#define QUICK_WIDE_16_SIZE ((size_t)1024 * 1024)
 /* Pieces up to this limit have half of it: the heads are 1 % of 16 KiB. */
 #define QUICK_TINY      32
 #define QUICK_TINY_SIZE ((size_t)32 * 1024)
@@ -45,7 +47,7 @@ struct freelist {
 	/* The paths for waiting blocks; 64 bits where a rotated offset or a
 	 * size is compared. */
 	size_t low;         /* granules of the piece touched so far */
-	size_t safe;        /* low less QUICK_MAX_8: no block that waits and
+	size_t safe;        /* low less QUICK_WIDE: no block that waits and
 	                       starts below it reaches past low */
 	size_t quick16;     /* largest size that waits, granule 16; 0 = shut */
 	size_t quick8;      /* the same, granule 8, less the smallest one */
@@ -265,7 +267,7 @@ static inline uint32_t granule_first(const struct freelist *f)
 static inline void set_low(struct freelist *f, size_t low)
 {
 	f->low = low;
-	f->safe = low > QUICK_MAX_8 ? low - QUICK_MAX_8 : 0;
+	f->safe = low > QUICK_WIDE ? low - QUICK_WIDE : 0;
 }
 
 /* --- freelist_index.c --- */

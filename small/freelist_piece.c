@@ -265,8 +265,9 @@ static bool read_opts(const struct freelist_opts *opts, size_t head,
 	f->quick_max = QUICK_MAX;
 	if (f->limit <= QUICK_TINY_SIZE)
 		f->quick_max = QUICK_TINY;
-	else if (granule == 8 && f->limit > QUICK_MAX_8_SIZE)
-		f->quick_max = QUICK_MAX_8;
+	else if (f->limit >
+	         (granule == 8 ? QUICK_WIDE_8_SIZE : QUICK_WIDE_16_SIZE))
+		f->quick_max = QUICK_WIDE;
 	return f->limit <= f->max_limit && f->max_limit <= most &&
 	       opts->reserve <= f->limit;
 }
