@@ -375,35 +375,53 @@ static struct sandbox *tables_open(unsigned n)
 	return sb;
 }
 
-static double end_ns(unsigned n, bool is_drop)
-{
-	struct sandbox *sb = tables_open(n);
-	uint64_t start = perf_now_ns();
+enum { CLOSE, DROP_COLD, DROP_WARM, ENDS };
 
-	if (is_drop)
-		sandbox_drop(sb);
-	else
+/* Cold: right after the script, which has left nothing of ours in a cache.
+ * Warm: another one was dropped just before. */
+static double end_ns(unsigned n, int end)
+{
+	struct sandbox *other = tables_open(1), *sb = tables_open(n);
+	uint64_t start;
+
+	if (end == DROP_WARM)
+		sandbox_drop(other);
+	start = perf_now_ns();
+	if (end == CLOSE)
 		sandbox_close(sb);
-	return (double)(perf_now_ns() - start);
+	else
+		sandbox_drop(sb);
+	start = perf_now_ns() - start;
+	if (end != DROP_WARM)
+		sandbox_drop(other);
+	return (double)start;
+}
+
+static void put_drop(unsigned n, double ns[ENDS][PERF_ROUNDS_MAX])
+{
+	static const char *const states[ENDS] = {NULL, "cold", "warm"};
+	double close = perf_spread(ns[CLOSE], perf.rounds).median;
+
+	for (int end = DROP_COLD; end < ENDS; end++) {
+		struct perf_spread drop = perf_spread(ns[end], perf.rounds);
+
+		perf_begin("lua_drop", "lua=%s tables=%u state=%s", HOST_LUA, n,
+		           states[end]);
+		perf_put("ns_op=%.0f ns_min=%.0f ns_max=%.0f close_ns=%.0f",
+		         drop.median, drop.min, drop.max, close);
+		perf_end();
+	}
 }
 
 void bench_drop(void)
 {
 	static const unsigned tables[] = {1000, 1000000};
-	static double ns[2][2][PERF_ROUNDS_MAX];
+	static double ns[2][ENDS][PERF_ROUNDS_MAX];
 
-	for (size_t round = 0; round < perf.rounds; round++) {
-		for (int i = 0; i < 4; i++)
-			ns[i / 2][i % 2][round] =
-				end_ns(tables[i / 2], i % 2 == 1);
-	}
-	for (int i = 0; i < 2; i++) {
-		struct perf_spread close = perf_spread(ns[i][0], perf.rounds);
-		struct perf_spread drop = perf_spread(ns[i][1], perf.rounds);
-
-		perf_begin("lua_drop", "lua=%s tables=%u", HOST_LUA, tables[i]);
-		perf_put("ns_op=%.0f ns_min=%.0f ns_max=%.0f close_ns=%.0f",
-		         drop.median, drop.min, drop.max, close.median);
-		perf_end();
-	}
+	for (size_t round = 0; round < perf.rounds; round++)
+		for (int i = 0; i < 2 * ENDS; i++)
+			ns[i / ENDS][i % ENDS][round] =
+				end_ns(tables[i / ENDS], i % ENDS);
+	for (int i = 0; i < 2; i++)
+		put_drop(tables[i], ns[i]);
 }

@@ -486,6 +486,33 @@ static void only_written_pages_are_copied(void **state)
 	close_box(&box);
 }
 
+/* What read(2) stores is a write like any other, also to a watched page. */
+static void what_the_kernel_writes_is_put_back(void **state)
+{
+	static struct box box;
+	static struct memory m;
+	char text[] = "from a pipe";
+	int ends[2];
+
+	(void)state;
+	open_box(&box, &kinds[4]);
+	fill_pages(&box);
+	assert_int_equal(take(&box), 0);
+	remember(&box, &m);
+	assert_int_equal(pipe(ends), 0);
+	for (size_t i = 300; i < 304; i++) {
+		assert_int_equal(write(ends[1], text, sizeof(text)),
+		                 sizeof(text));
+		assert_int_equal(read(ends[0], box.slot[i].ptr, sizeof(text)),
+		                 sizeof(text));
+		assert_string_equal((char *)box.slot[i].ptr, text);
+		rollback(&box, &m);
+	}
+	close(ends[0]);
+	close(ends[1]);
+	close_box(&box);
+}
+
 /* Two phases: pages that only the first writes stop being copied. */
 static void idle_pages_are_watched_again(void **state)
 {
@@ -618,6 +645,7 @@ int main(void)
 		cmocka_unit_test(extra_bytes_are_the_callers),
 		cmocka_unit_test(it_goes_with_the_region),
 		cmocka_unit_test(only_written_pages_are_copied),
+		cmocka_unit_test(what_the_kernel_writes_is_put_back),
 		cmocka_unit_test(idle_pages_are_watched_again),
 		cmocka_unit_test(a_forked_child_can_roll_back),
 		cmocka_unit_test(tools_see_what_the_snapshot_saw),
