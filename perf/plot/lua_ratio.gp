@@ -9,6 +9,7 @@ load here . "/plot/style.inc"
 set title "Time of a script over malloc (less is better)"
 set xlabel "time over malloc"
 set format x "%.1f"
+set xtics 0.1
 unset grid
 set grid xtics ytics lc rgb "#dddddd" lw 1
 set lmargin 18
