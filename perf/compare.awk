@@ -8,8 +8,9 @@
 # differ by more than one reading of the clock and 50 %; p99 by 100 %, p99.9 by
 # 400 %; not at all where a run started on a busy machine. What repeats exactly
 # (ir_*, syscalls_op, slabs, used_after, *_kib, *_ratio) moved when it differs
-# by more than 1 % and 0.5; by 50 % where the two runs did not get through
-# equally many requests. Extremes, page faults and RSS are left out.
+# by more than 1 % and 0.5, a share or a ratio by more than 2 %; by 50 % where
+# the two runs did not get through equally many requests. Extremes, ratios of times, page faults and RSS are left
+# out.
 #
 # What the runs were made on is compared, too: `note` lines.
 
@@ -85,13 +86,15 @@ function moved(name, key, a, b, diff, most) {
 	if (is_time(key))
 		return !is_busy && diff > noise_of(key) * most && \
 			(key !~ /ns/ || diff > clock)
+	if (key ~ /_ratio|^over$|^returned$/)
+		return diff > 0.02 * abs(a)
 	if (has_other_load(name))
 		return diff > 0.5 * most && diff > 0.5
 	return diff > 0.01 * abs(a) && diff > 0.5
 }
 
 function is_skipped(key) {
-	return key ~ /(_min|_max)$|^max_|^faults|^rss|^ratio$|^requests$/
+	return key ~ /(_min|_max)$|^max_|^faults|^rss|^ratio|^requests$/
 }
 
 /^# measures / {

@@ -63,9 +63,9 @@ cat >"$work/old" <<-END
 	bench=b arm=lost ns_op=10 ns_min=9 ns_max=12 ir_op=15.0 held_kib=4 p99_ns=40 faults=1
 	bench=b arm=once ns_op=10 ns_min=10 ns_max=10
 	bench=b arm=cut requests=100 held_kib=80 p99_ns=40 p999_ns=90
-	# measures c: ns_op
-	bench=c held_kib=1 ns_op=10
-	bench=c held_kib=2 ns_op=10
+	# measures c: ns_op limit_ratio
+	bench=c held_kib=1 ns_op=10 limit_ratio=1.10
+	bench=c held_kib=2 ns_op=10 limit_ratio=1.10
 END
 cat >"$work/new" <<-END
 	# seed: 2
@@ -77,18 +77,19 @@ cat >"$work/new" <<-END
 	bench=b arm=added ns_op=10 ns_min=9 ns_max=12 ir_op=15.0 held_kib=4 p99_ns=40 faults=1
 	bench=b arm=once ns_op=14 ns_min=14 ns_max=14
 	bench=b arm=cut requests=120 held_kib=96 p99_ns=60 p999_ns=400
-	# measures c: ns_op
-	bench=c held_kib=1 ns_op=10
-	bench=c held_kib=2 ns_op=90
+	# measures c: ns_op limit_ratio
+	bench=c held_kib=1 ns_op=10 limit_ratio=1.11
+	bench=c held_kib=2 ns_op=90 limit_ratio=1.20
 END
 awk -f compare.awk "$work/old" "$work/new" | sort >"$work/got"
 expect "what moved beyond its noise is named, nothing else" <<-END
-	compare: 5 of 18 measures moved
+	compare: 6 of 20 measures moved
 	gone  bench=b arm=lost
 	moved bench=b arm=slower held_kib: 4 -> 8 (+100.0 %)
 	moved bench=b arm=slower ir_op: 15.0 -> 18.0 (+20.0 %)
 	moved bench=b arm=slower ns_op: 10 -> 20 (+100.0 %)
 	moved bench=b arm=slower p99_ns: 40 -> 90 (+125.0 %)
+	moved bench=c held_kib=2 limit_ratio: 1.10 -> 1.20 (+9.1 %)
 	moved bench=c held_kib=2 ns_op: 10 -> 90 (+800.0 %)
 	new   bench=b arm=added
 	note  seed: 1 -> 2

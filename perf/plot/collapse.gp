@@ -1,4 +1,5 @@
 #data bench=region_collapse rows=phase columns=strategy cells=req_s where=regions:1,course:collapse
+#order 2
 #title Throughput of the collapse
 #text Requests a second, phase after phase, in one region that lives through
 #text all of them. After 4096-byte payloads zero_all holds two slabs more for

@@ -2,6 +2,7 @@
 #data bench=region_drain_window rows=after columns=strategy cells=p99_ns
 #data bench=region_drain_window rows=after columns=strategy cells=max_ns
 #data bench=region_drain rows=strategy cells=drop_ns
+#order 3
 #title Latency of small requests after a large one
 #text A request took 1 GiB (128 MiB with --quick); small ones follow. Each point covers the requests
 #text since the point before it. The dots at the left are what the large request

@@ -1,4 +1,5 @@
 #data bench=lua_script rows=script columns=arm cells=ratio_malloc where=lua:5.4
+#order 5
 #title Lua scripts under a hard limit
 #text Whole lives of Lua 5.4 - open, libraries, compile, run, close - in time
 #text over the same on the C library's malloc (`stock`, the line at 1). Left of

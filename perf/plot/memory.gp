@@ -1,5 +1,6 @@
 #data bench=region_drain_window rows=after columns=strategy cells=rss_kib
 #data bench=region_collapse rows=phase columns=strategy cells=held_kib where=regions:1,course:collapse
+#order 4
 #title Memory held over requests
 #text Left: resident memory after a request of 1 GiB (128 MiB with --quick), while
 #text small ones follow.

@@ -1,4 +1,5 @@
 #data bench=region_reset rows=slabs columns=strategy cells=ns_op where=size:64KiB,state:steady
+#order 1
 #title Reset cost over the number of slabs
 #text What one reset costs when a request has taken N slabs of 64 KiB. A flat
 #text line is constant time. The time holds the reading of the clock, which the
