@@ -56,6 +56,12 @@ static int uffd = -1, pagemap = -1;
 /* Moves with each fork, in the child. */
 static unsigned epoch;
 
+/* As ioctl(), whose request is an int in one C library and not in another. */
+static int control(int fd, unsigned long request, void *arg)
+{
+	return (int)syscall(SYS_ioctl, fd, request, arg);
+}
+
 /* The descriptors still belong to the parent's memory. */
 static void after_fork(void)
 {
@@ -71,7 +77,7 @@ static void open_all(void)
 	uffd = (int)syscall(SYS_userfaultfd,
 	                    O_CLOEXEC | O_NONBLOCK | UFFD_USER_ONLY);
 #endif
-	if (uffd >= 0 && ioctl(uffd, UFFD_IOC_API, &api) == 0)
+	if (uffd >= 0 && control(uffd, UFFD_IOC_API, &api) == 0)
 		pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	if (pagemap >= 0 && pthread_atfork(NULL, NULL, after_fork) == 0)
 		return;
@@ -110,7 +116,7 @@ static int scan(const struct dirty *d, struct scan_arg *arg)
 	arg->category_mask = SCAN_PAGE_IS_WRITTEN;
 	arg->return_mask = SCAN_PAGE_IS_WRITTEN;
 	do
-		n = ioctl(pagemap, SCAN_IOC, arg);
+		n = control(pagemap, SCAN_IOC, arg);
 	while (n < 0 && errno == EINTR);
 	return n;
 }
@@ -149,7 +155,7 @@ int dirty_start(struct dirty *d, void *start, size_t size)
 	if (is_emulated() || fault_hit(FAULT_WATCH))
 		return -1;
 	pthread_once(&once, open_all);
-	if (pagemap < 0 || ioctl(uffd, UFFD_IOC_REGISTER, &reg) != 0)
+	if (pagemap < 0 || control(uffd, UFFD_IOC_REGISTER, &reg) != 0)
 		return -1;
 	d->start = start;
 	d->size = size;
@@ -165,6 +171,6 @@ void dirty_stop(struct dirty *d)
 	struct uffd_range range = {(uintptr_t)d->start, d->size};
 
 	if (dirty_is_on(d))
-		ioctl(uffd, UFFD_IOC_UNREGISTER, &range);
+		control(uffd, UFFD_IOC_UNREGISTER, &range);
 	d->start = NULL;
 }
