@@ -417,6 +417,22 @@ void slab_arena_del_client(struct slab_arena *arena,
 	pthread_mutex_unlock(&arena->clients_lock);
 }
 
+/* What is committed in one piece is about to be used: the pages are faulted in
+ * by one call, where one by one they cost some ten times as much. Above this
+ * it may be a reservation, which only its use makes real. */
+#define POPULATE_MAX       ((size_t)4 << 20)
+#define POPULATE_MAX_FIRST ((size_t)64 << 10)
+#ifndef MADV_POPULATE_WRITE /* of Linux 5.14 */
+# define MADV_POPULATE_WRITE 23
+#endif
+
+/* Refused, or not known to the kernel: they come as they are touched. */
+static void populate(char *ptr, size_t size, size_t max)
+{
+	if (size <= max)
+		madvise(ptr, size, MADV_POPULATE_WRITE);
+}
+
 void *slab_arena_map_large(struct slab_arena *arena, size_t size,
                            size_t reserve)
 {
@@ -437,6 +453,8 @@ void *slab_arena_map_large(struct slab_arena *arena, size_t size,
 		quota_release(arena->quota, size);
 		return NULL;
 	}
+	if (growable)
+		populate(ptr, size, POPULATE_MAX_FIRST);
 	count_add(&arena->large, size);
 	return ptr;
 }
@@ -450,6 +468,7 @@ static int commit(struct slab_arena *arena, char *ptr, size_t size)
 		quota_release(arena->quota, size);
 		return -1;
 	}
+	populate(ptr, size, POPULATE_MAX);
 	count_add(&arena->large, size);
 	return 0;
 }

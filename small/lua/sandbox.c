@@ -200,8 +200,10 @@ int sandbox_open(const struct sandbox_opts *opts, struct sandbox **out)
 	struct sandbox *sb;
 	int rc;
 
+	if (out == NULL)
+		return SANDBOX_MISUSE;
 	*out = NULL;
-	if (!sb_opts_ok(opts))
+	if (opts == NULL || !sb_opts_ok(opts))
 		return SANDBOX_MISUSE;
 	sb = sb_new();
 	if (sb == NULL)

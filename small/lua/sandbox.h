@@ -143,7 +143,8 @@ SMALL_API int sandbox_load(struct sandbox *sb, const char *text, size_t size,
 /*
  * lua_pcall: takes nargs arguments and the function below them, pushes
  * nresults results (-1: all). On failure pushes one value instead: the error
- * object, whatever its type.
+ * object, whatever its type. Up to 4 results go the shortest way. A misuse
+ * leaves the stack as it was.
  */
 SMALL_API int sandbox_call(struct sandbox *sb, int nargs, int nresults)
 	SMALL_SYM(sandbox_call);
@@ -184,10 +185,11 @@ SMALL_API int sandbox_set_global(struct sandbox *sb, const char *name)
 SMALL_API int sandbox_newthread(struct sandbox *sb, struct lua_State **out)
 	SMALL_SYM(sandbox_newthread);
 
-/* Pops a value and keeps it under a number > 0 in *ref; push_ref allocates
- * nothing and can not fail, unref neither. */
+/* Pops a value and keeps it under a number > 0 in *ref. push_ref allocates
+ * nothing unless the stack has to grow (16 values need not); unref can not
+ * fail. */
 SMALL_API int sandbox_ref(struct sandbox *sb, int *ref) SMALL_SYM(sandbox_ref);
-SMALL_API void sandbox_push_ref(struct sandbox *sb, int ref)
+SMALL_API int sandbox_push_ref(struct sandbox *sb, int ref)
 	SMALL_SYM(sandbox_push_ref);
 SMALL_API void sandbox_unref(struct sandbox *sb, int ref)
 	SMALL_SYM(sandbox_unref);

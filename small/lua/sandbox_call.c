@@ -158,8 +158,11 @@ static void sb_end(struct sandbox *sb)
 int sandbox_load(struct sandbox *sb, const char *text, size_t size,
                  const char *chunkname)
 {
-	int rc = sb_room(sb), status;
+	int rc, status;
 
+	if ((text == NULL && size > 0) || chunkname == NULL)
+		return sb_misuse(sb);
+	rc = sb_room(sb);
 	if (rc != SANDBOX_OK)
 		return rc;
 	sb_begin(sb);
@@ -170,16 +173,36 @@ int sandbox_load(struct sandbox *sb, const char *text, size_t size,
 	return sb_failed(sb, status, lua_gettop(sb->L) - 1);
 }
 
+/* Room for the results, which may be more than the arguments leave. Failing
+ * it, what was to be called is popped and a nil pushed. */
+static int sb_call_room(struct sandbox *sb, int base, int nresults)
+{
+	int rc;
+
+	if (nresults <= SB_FEW_RESULTS)
+		return SANDBOX_OK;
+	rc = sb_grow_stack(sb, nresults);
+	if (rc != SANDBOX_OK) {
+		lua_settop(sb->L, base);
+		lua_pushnil(sb->L);
+	}
+	return rc;
+}
+
 /* A call with a message handler or an instruction limit, one inside another
- * one of the thread, or a wrong one. */
+ * one of the thread, of any number of results, or a wrong one. */
 static __attribute__((noinline)) int sb_call_slow(struct sandbox *sb, int nargs,
                                                   int nresults)
 {
 	lua_State *L = sb->L;
-	int base = lua_gettop(L) - nargs - 1, handler = 0, status;
+	int base = lua_gettop(L) - nargs - 1, handler = 0, status, rc;
 
-	if (sb->active || nargs < 0 || base < 0)
+	if (sb->active || nargs < 0 || base < 0 || nresults < LUA_MULTRET ||
+	    nresults > SB_STACK_MAX)
 		return sb_misuse(sb);
+	rc = sb_call_room(sb, base, nresults);
+	if (rc != SANDBOX_OK)
+		return rc;
 	if (sb->flags & SANDBOX_TRACEBACK)
 		handler = sb_push_handler(sb, base + 1);
 	sb_begin(sb);
@@ -196,34 +219,52 @@ static __attribute__((noinline)) int sb_call_slow(struct sandbox *sb, int nargs,
 static __attribute__((noinline)) int sb_call_ended(struct sandbox *sb,
                                                    unsigned status)
 {
+	int values;
+
 	if (sb->hooked)
 		sb_unhook(sb);
-	return sb_failed(sb, (int)(status & ~SB_HOOKED),
-	                 sb->top - sb->nargs - 1);
+	status &= ~SB_HOOKED;
+	values = status == SB_STATUS_OK ? sb->nresults : 1;
+	return sb_failed(sb, (int)status, lua_gettop(sb->L) - values);
+}
+
+/* More arguments than there are, or fewer than none. */
+static __attribute__((noinline)) int sb_call_wrong(struct sandbox *sb,
+                                                   bool timed)
+{
+	if (timed)
+		ticker_end_top(sb->ticker);
+	sb->active = false;
+	if (sb->hooked)
+		sb_unhook(sb);
+	sb->stop = 0;
+	return sb_misuse(sb);
 }
 
 /*
- * sb_call_slow() written out for a warm call: no handler, no count, the
- * deadline by plain stores, and sb alone is kept over the calls of Lua. The
- * number of the call stands for what it has felt, see sb_refused().
+ * sb_call_slow() written out for a warm call: no handler, no count, few
+ * results, the deadline by plain stores, and sb alone is kept over the calls
+ * of Lua. The number of the call stands for what it has felt, see
+ * sb_refused().
  */
 static inline __attribute__((always_inline)) int
 sb_call_warm(struct sandbox *sb, int nargs, int nresults, bool timed)
 {
 	unsigned status;
+	int top;
 
-	if (small_unlikely(sb->active))
-		return sb_misuse(sb);
+	if (small_unlikely(sb->active || (unsigned)nresults > SB_FEW_RESULTS))
+		return sb_call_slow(sb, nargs, nresults);
 	sb->nargs = nargs;
 	sb->nresults = nresults;
-	sb->top = lua_gettop(sb->L);
-	if (small_unlikely((unsigned)sb->nargs >= (unsigned)sb->top))
-		return sb_misuse(sb);
 	sb->active = true;
 	if (timed)
 		ticker_begin_top(sb->ticker, &sb->run);
 	else
 		sb->run.count++;
+	top = lua_gettop(sb->L);
+	if (small_unlikely((unsigned)sb->nargs >= (unsigned)top))
+		return sb_call_wrong(sb, timed);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	status = (unsigned)lua_pcall(sb->L, sb->nargs, sb->nresults, 0);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -57,7 +57,7 @@ static const char *sb_not_suspended(lua_State *L, lua_State *co)
 # endif
 
 # if SB_51
-static int sb_grow_stack(lua_State *co)
+static int sb_grow_co(lua_State *co)
 {
 	int n = *(int *)lua_touserdata(co, 1);
 
@@ -72,7 +72,7 @@ static int sb_room_for(lua_State *co, int n)
 {
 	if (n <= SB_RESUME_FITS)
 		return 1;
-	if (lua_cpcall(co, sb_grow_stack, &n) == 0)
+	if (lua_cpcall(co, sb_grow_co, &n) == 0)
 		return 1;
 	lua_settop(co, -2); /* its message */
 	return 0;

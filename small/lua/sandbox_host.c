@@ -8,8 +8,6 @@
 
 /* Free slots that a protected call of ours needs on the host's stack. */
 #define SB_STACK_SLOTS 3
-/* Values a host may have on the main thread's stack. */
-#define SB_STACK_MAX 7000
 
 struct sb_job {
 	int (*fn)(lua_State *L);
@@ -51,6 +49,8 @@ static int sb_protect(struct sandbox *sb, int (*fn)(lua_State *), void *ud,
 
 int sandbox_protect(struct sandbox *sb, int (*fn)(lua_State *), void *ud)
 {
+	if (fn == NULL)
+		return sb_misuse(sb);
 	return sb_protect(sb, fn, ud, LUA_MULTRET);
 }
 
@@ -114,12 +114,12 @@ static int sb_do_checkstack(lua_State *L)
 	return 0;
 }
 
-static int sb_grow_stack(struct sandbox *sb, int n)
+int sb_grow_stack(struct sandbox *sb, int n)
 {
 	return sb_protect_quiet(sb, sb_do_checkstack, &n, 0);
 }
 #else
-static int sb_grow_stack(struct sandbox *sb, int n)
+int sb_grow_stack(struct sandbox *sb, int n)
 {
 	if (lua_checkstack(sb->L, n))
 		return SANDBOX_OK;
@@ -188,7 +188,7 @@ int sandbox_push_string(struct sandbox *sb, const char *str, size_t size)
 
 	int rc;
 
-	if (size > PTRDIFF_MAX)
+	if (size > PTRDIFF_MAX || (str == NULL && size > 0))
 		return sb_misuse(sb);
 	rc = sb_push(sb, &v);
 	if (rc == SANDBOX_ERROR) /* Lua has no string of that size */
@@ -220,7 +220,7 @@ static int sb_do_get_global(lua_State *L)
 
 int sandbox_push_global(struct sandbox *sb, const char *name)
 {
-	int rc = sb_room(sb);
+	int rc = name != NULL ? sb_room(sb) : sb_misuse(sb);
 
 	if (rc != SANDBOX_OK)
 		return rc;
@@ -257,7 +257,7 @@ int sandbox_set_global(struct sandbox *sb, const char *name)
 {
 	int rc;
 
-	if (!sb_park_value(sb))
+	if (name == NULL || !sb_park_value(sb))
 		return sb_misuse(sb);
 	rc = sb_protect_quiet(sb, sb_do_set_global, (void *)(uintptr_t)name, 0);
 	sb_clear_slot(sb);
@@ -277,16 +277,20 @@ int sandbox_ref(struct sandbox *sb, int *ref)
 {
 	int rc;
 
-	if (!sb_park_value(sb))
+	if (ref == NULL || !sb_park_value(sb))
 		return sb_misuse(sb);
 	rc = sb_protect_quiet(sb, sb_do_ref, ref, 0);
 	sb_clear_slot(sb);
 	return rc;
 }
 
-void sandbox_push_ref(struct sandbox *sb, int ref)
+int sandbox_push_ref(struct sandbox *sb, int ref)
 {
-	lua_rawgeti(sb->L, LUA_REGISTRYINDEX, ref);
+	int rc = sb_room(sb);
+
+	if (rc == SANDBOX_OK)
+		lua_rawgeti(sb->L, LUA_REGISTRYINDEX, ref);
+	return rc;
 }
 
 void sandbox_unref(struct sandbox *sb, int ref)
@@ -304,9 +308,10 @@ static int sb_do_newthread(lua_State *L)
 
 int sandbox_newthread(struct sandbox *sb, lua_State **out)
 {
-	int rc = sb_room(sb);
+	int rc = out != NULL ? sb_room(sb) : sb_misuse(sb);
 
-	*out = NULL;
+	if (out != NULL)
+		*out = NULL;
 	if (rc != SANDBOX_OK)
 		return rc;
 	return sb_protect_quiet(sb, sb_do_newthread, out, 1);

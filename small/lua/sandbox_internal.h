@@ -43,6 +43,12 @@
 /* Instructions between two looks at the limit; also what a resume costs. */
 #define SB_STEP 1000
 
+/* Values a host may have on the main thread's stack. */
+#define SB_STACK_MAX 7000
+/* Results for which there is room without a look: a C function's frame has
+ * LUA_MINSTACK slots, of which sb_room() leaves as many. */
+#define SB_FEW_RESULTS 4
+
 /* Above the status codes of Lua, so that one look sees both. */
 #define SB_HOOKED 256u
 
@@ -78,7 +84,7 @@ struct sandbox {
 	lua_State *L;
 	struct ticker_thread *ticker; /* NULL = no time limit possible */
 	bool active;                  /* a call is running */
-	int top, nargs, nresults;     /* of a warm call, when it began */
+	int nargs, nresults;          /* of a warm call */
 	unsigned hooked;      /* SB_HOOKED: the main thread's hook may be set */
 	lua_State *running;   /* the thread that runs; PUC: where hooks go;
 	                         between calls it is L */
@@ -199,6 +205,8 @@ int sb_failed(struct sandbox *sb, int status, int base) SMALL_SYM(sb_failed);
 
 /* sandbox_host.c */
 int sb_trampoline(lua_State *L) SMALL_SYM(sb_trampoline);
+/* Makes room for n values; a failure leaves the stack as it was. */
+int sb_grow_stack(struct sandbox *sb, int n) SMALL_SYM(sb_grow_stack);
 /* Room on the host's stack for one more value and a protected call. */
 int sb_room(struct sandbox *sb) SMALL_SYM(sb_room);
 

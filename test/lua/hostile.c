@@ -37,6 +37,7 @@ static const char *const spinning[] = {
 	"while true do local x = t.no end",
 	" local s = 'x' while true do s = s .. 'xyz' "
 	"if #s > 100000 then s = 'x' end end",
+	" local s = '' while true do s = s .. 'xyz' end",
 	" local t = {} while true do t[#t + 1] = ('x'):rep(100) .. #t "
 	"if #t > 100000 then t = {} end end",
 	" while true do (loadstring or load)(('local a = 1 '):rep(200000)) end",

@@ -282,6 +282,87 @@ static int make_table(lua_State *L)
 	return 1;
 }
 
+/* What no call can be made of: a code, and the stack as it was. */
+static void arguments_that_make_no_sense_are_misuse(void **state)
+{
+	static const int bad[][2] = {
+		{-1, 0},       {INT_MIN, 0}, {2, 0},
+		{INT_MAX, 0},  {0, -2},      {0, INT_MIN},
+		{0, 1000000},  {0, INT_MAX}, {INT_MAX, INT_MAX},
+		{-1, INT_MIN},
+	};
+	uint64_t limits[] = {0, 1000 * BOX_MS};
+	struct box box;
+	int ref;
+
+	(void)state;
+	box_open(&box, (struct sandbox_opts){.limit = BOX_MIB});
+	for (size_t k = 0; k < lengthof(limits); k++) {
+		sandbox_set_timeout(box.sb, limits[k]);
+		for (size_t i = 0; i < lengthof(bad); i++) {
+			lua_settop(box.L, 0);
+			assert_int_equal(box_load(&box, "return 1"),
+			                 SANDBOX_OK);
+			assert_int_equal(sandbox_push_nil(box.sb), SANDBOX_OK);
+			assert_int_equal(
+				sandbox_call(box.sb, bad[i][0], bad[i][1]),
+				SANDBOX_MISUSE);
+			assert_int_equal(lua_gettop(box.L), 2);
+			assert_ptr_equal(sandbox_check(box.sb), NULL);
+		}
+		box_still_works(&box);
+	}
+	lua_settop(box.L, 0);
+	assert_int_equal(sandbox_load(box.sb, NULL, 1, "=x"), SANDBOX_MISUSE);
+	assert_int_equal(sandbox_load(box.sb, "", 0, NULL), SANDBOX_MISUSE);
+	assert_int_equal(sandbox_protect(box.sb, NULL, NULL), SANDBOX_MISUSE);
+	assert_int_equal(sandbox_push_string(box.sb, NULL, 1), SANDBOX_MISUSE);
+	assert_int_equal(sandbox_push_global(box.sb, NULL), SANDBOX_MISUSE);
+	assert_int_equal(sandbox_newthread(box.sb, NULL), SANDBOX_MISUSE);
+	assert_int_equal(sandbox_set_global(box.sb, "empty"), SANDBOX_MISUSE);
+	assert_int_equal(sandbox_ref(box.sb, &ref), SANDBOX_MISUSE);
+	assert_int_equal(lua_gettop(box.L), 0);
+	assert_int_equal(sandbox_push_nil(box.sb), SANDBOX_OK);
+	assert_int_equal(sandbox_set_global(box.sb, NULL), SANDBOX_MISUSE);
+	assert_int_equal(sandbox_ref(box.sb, NULL), SANDBOX_MISUSE);
+	assert_int_equal(sandbox_set_limit(box.sb, 2 * BOX_MIB),
+	                 SANDBOX_MISUSE); /* above max_limit */
+	assert_int_equal(sandbox_open(NULL, &box.sb), SANDBOX_MISUSE);
+	assert_ptr_equal(box.sb, NULL);
+	assert_int_equal(sandbox_open(&(struct sandbox_opts){0}, NULL),
+	                 SANDBOX_MISUSE);
+	box.sb = sandbox_of(box.L);
+	box_close(&box);
+}
+
+/* As many results as are asked for, also when they are more than a call
+ * leaves room for. */
+static void any_number_of_results(void **state)
+{
+	struct box box;
+
+	(void)state;
+	box_open(&box, (struct sandbox_opts){.limit = BOX_MIB});
+	for (int n = -1; n <= 3000; n = n < 20 ? n + 1 : n * 2) {
+		assert_int_equal(box_run(&box, "return 1, 2, 3", n),
+		                 SANDBOX_OK);
+		assert_int_equal(lua_gettop(box.L), n >= 0 ? n : 3);
+		if (n > 3)
+			assert_true(lua_isnil(box.L, n));
+		lua_settop(box.L, 0);
+	}
+	/* no memory for them: one value in place of function and arguments */
+	assert_int_equal(box_load(&box, "return 1"), SANDBOX_OK);
+	fault_set(FAULT_BLOCK, 1, true);
+	int rc = sandbox_call(box.sb, 0, 6900);
+	fault_clear();
+	assert_int_equal(rc, SANDBOX_MEM_SYSTEM);
+	assert_int_equal(lua_gettop(box.L), 1);
+	lua_settop(box.L, 0);
+	box_still_works(&box);
+	box_close(&box);
+}
+
 static void protect_runs_what_allocates(void **state)
 {
 	struct box box;
@@ -324,6 +405,8 @@ int main(void)
 		cmocka_unit_test(syntax_errors_have_their_code),
 		cmocka_unit_test(traceback_is_added_when_asked_for),
 		cmocka_unit_test(calls_from_inside_a_call_are_misuse),
+		cmocka_unit_test(arguments_that_make_no_sense_are_misuse),
+		cmocka_unit_test(any_number_of_results),
 		cmocka_unit_test(protect_runs_what_allocates),
 		cmocka_unit_test(names_of_codes),
 	};
