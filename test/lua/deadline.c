@@ -25,12 +25,28 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
+/* More than a busy machine keeps a process waiting. */
+#define LONG (20000 * BOX_MS)
+
+static void set_limit(struct box *box, uint64_t ns)
+{
+	assert_int_equal(sandbox_set_timeout(box->sb, ns), SANDBOX_OK);
+}
+
+static void works(struct box *box)
+{
+	set_limit(box, LONG);
+	box_still_works(box);
+}
+
 /* A script without end is ended, and not before its time. */
 static void is_ended(struct box *box, uint64_t limit)
 {
 	uint64_t start;
 
+	set_limit(box, LONG);
 	assert_int_equal(box_load(box, FOREVER), SANDBOX_OK);
+	set_limit(box, limit);
 	start = now_ns();
 	assert_int_equal(sandbox_call(box->sb, 0, 0), SANDBOX_TIMEOUT);
 	assert_true(now_ns() - start >= limit);
@@ -48,16 +64,15 @@ static void sandboxes_of_a_thread_take_turns(void **state)
 	box_open(&free_one, (struct sandbox_opts){.limit = BOX_MIB});
 	for (int i = 0; i < 3; i++) {
 		is_ended(&a, LIMIT);
-		box_still_works(&b);
+		works(&b);
 		is_ended(&b, 2 * LIMIT);
 		box_still_works(&free_one);
-		box_still_works(&a);
+		works(&a);
 	}
 	/* one without a limit is not ended by what another one left */
-	assert_int_equal(sandbox_set_timeout(b.sb, 0), SANDBOX_OK);
+	set_limit(&b, 0);
 	is_ended(&a, LIMIT);
 	box_expect(&b, "for i = 1, 3e7 do end", SANDBOX_OK);
-	assert_int_equal(sandbox_set_timeout(b.sb, LIMIT), SANDBOX_OK);
 	is_ended(&b, LIMIT);
 	/* the thread's last one is gone */
 	box_close(&b);
@@ -79,7 +94,7 @@ static int spin_inside(lua_State *L)
 static int work_inside(lua_State *L)
 {
 	(void)L;
-	box_still_works(inner);
+	works(inner);
 	return 0;
 }
 
@@ -98,14 +113,14 @@ static void limits_nest(void **state)
 	uint64_t start;
 
 	(void)state;
-	box_open(&outer, timed(20000 * BOX_MS));
+	box_open(&outer, timed(LONG));
 	box_open(&in, timed(LIMIT));
 	inner = &in;
 	set_function(&outer, "spin", spin_inside);
 	set_function(&outer, "work", work_inside);
 	box_expect(&outer, "assert(spin() and spin()) work() work()",
 	           SANDBOX_OK);
-	assert_int_equal(sandbox_set_timeout(outer.sb, 5 * LIMIT), SANDBOX_OK);
+	set_limit(&outer, 5 * LIMIT);
 	start = now_ns();
 	box_expect(&outer, "while true do spin() end", SANDBOX_TIMEOUT);
 	assert_true(now_ns() - start >= 5 * LIMIT);
@@ -175,7 +190,7 @@ static void each_way_of_beginning_wakes_the_ticker(void **state)
 	sleep(2);
 	is_ended(&b, LIMIT);
 	sleep(2);
-	assert_int_equal(sandbox_set_timeout(a.sb, 0), SANDBOX_OK);
+	set_limit(&a, 0);
 	box_expect(&a, "spin()", SANDBOX_OK);
 	box_close(&b);
 	box_close(&a);
