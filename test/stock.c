@@ -9,6 +9,7 @@
 #include "pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #define SLAB (4 * MIB) /* the arena's */
 
@@ -248,8 +249,10 @@ static bool stop;
 static void *press(void *arg)
 {
 	(void)arg;
-	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		need(quota_use(&core.quota, 17 * SLAB) < 0);
+		sched_yield();
+	}
 	return NULL;
 }
 
