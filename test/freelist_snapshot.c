@@ -247,9 +247,11 @@ static void it_goes_with_the_region(void **state)
 
 /* --- tools and checks --- */
 
+/* The value decides something: valgrind leaves out a load that does not. */
 static void read_after_rollback(void *arg)
 {
-	(void)*(volatile unsigned char *)arg;
+	if (*(volatile unsigned char *)arg == 0)
+		fflush(stdout);
 }
 
 /* A block made since is out of reach again; those freed since are read by

@@ -310,26 +310,6 @@ static void after_any_ending_the_next_run_is_the_first(void **state)
 	}
 }
 
-static void after_a_timeout_too(void **state)
-{
-	size_t rounds = test_scale(20);
-	struct box box;
-
-	(void)state;
-	prepare(&box, (struct sandbox_opts){.limit = BOX_MIB,
-	                                    .timeout_ns = 2 * BOX_MS});
-	for (size_t i = 0; i < rounds; i++) {
-		assert_int_equal(box_run(&box, "while true do end", 0),
-		                 SANDBOX_TIMEOUT);
-		back(&box);
-		sandbox_set_timeout(box.sb, 0);
-		assert_int_equal(touched(&box, 1), 0);
-		back(&box);
-		assert_string_equal(sandbox_message(box.sb), "");
-	}
-	box_close(&box);
-}
-
 /* --- limits, commit, statistics --- */
 
 static void limits_and_statistics_are_put_back(void **state)
@@ -422,7 +402,6 @@ int main(void)
 		cmocka_unit_test(random_numbers_are_the_sandboxes_own),
 		cmocka_unit_test(coroutines_are_where_they_were),
 		cmocka_unit_test(after_any_ending_the_next_run_is_the_first),
-		cmocka_unit_test(after_a_timeout_too),
 		cmocka_unit_test(limits_and_statistics_are_put_back),
 		cmocka_unit_test(what_was_taken_stays_taken),
 		cmocka_unit_test(a_heap_of_some_mib_is_put_back),
