@@ -29,6 +29,7 @@ small_add_lua_test(pool LABELS threads)
 # signal is delivered.
 small_add_lua_test(hostile LABELS threads notsan nomemcheck)
 small_add_lua_test(deadline LABELS threads notsan nomemcheck)
+small_add_lua_test(snapshot_timeout LABELS threads notsan nomemcheck)
 
 # small_add_command_test(script): test/lua/script COMMAND STOCK for each Lua
 # whose command is built and whose stock interpreter is there.
