@@ -134,7 +134,7 @@ void bench_life(void)
 	static const struct lua_row rows[] = {
 		{"build", op_build, 30, 2, true, false},
 		{"compile_nil", op_compile_nil, 2000, 100, true, false},
-		{"compile_record", op_compile_record, 50, 3, true, false},
+		{"compile_record", op_compile_record, 50, 12, true, false},
 		{"params_1", op_params_1, 20000, 1000, false, false},
 		{"params_10", op_params_10, 5000, 500, false, false},
 	};
