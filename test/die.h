@@ -28,7 +28,7 @@ static inline bool die_watched(void)
 static inline void die_child(void (*misuse)(void *), void *arg, int fd)
 {
 	/* cmocka's handlers would go on with the next test, in the child. */
-	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
 	for (size_t i = 0; i < lengthof(signals); i++)
 		signal(signals[i], SIG_DFL);
@@ -42,14 +42,16 @@ static inline void die_child(void (*misuse)(void *), void *arg, int fd)
 #endif
 }
 
-/* What misuse(arg) wrote to stderr goes to text, cut to size; true when it
- * did not come back, or came back with an error found. */
-static inline bool die_of(void (*misuse)(void *), void *arg, char *text,
+/* The status of a child that ran misuse(arg), as from waitpid(); what it wrote
+ * to stderr goes to text, cut to size, without what qemu adds when a program
+ * that it runs dies. */
+static inline int die_run(void (*misuse)(void *), void *arg, char *text,
                           size_t size)
 {
 	size_t len = 0;
 	ssize_t n;
 	int ends[2], status;
+	char *qemu;
 	pid_t pid;
 
 	assert_int_equal(pipe(ends), 0);
@@ -69,6 +71,18 @@ static inline bool die_of(void (*misuse)(void *), void *arg, char *text,
 		;
 	close(ends[0]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
+	qemu = strstr(text, "qemu: uncaught target signal");
+	if (qemu != NULL)
+		*qemu = '\0';
+	return status;
+}
+
+/* True when misuse(arg) did not come back, or came back with an error found. */
+static inline bool die_of(void (*misuse)(void *), void *arg, char *text,
+                          size_t size)
+{
+	int status = die_run(misuse, arg, text, size);
+
 	return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 }
 
@@ -81,6 +95,31 @@ static inline void assert_panics(void (*misuse)(void *), void *arg,
 	assert_true(die_of(misuse, arg, text, sizeof(text)));
 	if (strstr(text, call) == NULL || strstr(text, what) == NULL)
 		fail_msg("not \"%s: %s\": %s", call, what, text);
+}
+
+/* misuse(arg) aborts with this line, and it is the only one. */
+static inline void assert_dies(void (*misuse)(void *), void *arg,
+                               const char *line)
+{
+	char text[512], want[256];
+	int status = die_run(misuse, arg, text, sizeof(text));
+
+	snprintf(want, sizeof(want), "small: %s\n", line);
+	assert_string_equal(text, want);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+/* misuse(arg) touches what it must not: with ASan it dies of that. */
+static inline void assert_asan_dies(void (*misuse)(void *), void *arg)
+{
+#if TRACK_ASAN
+	char text[4096];
+
+	assert_true(die_of(misuse, arg, text, sizeof(text)));
+	assert_non_null(strstr(text, "AddressSanitizer"));
+#else
+	(void)misuse, (void)arg;
+#endif
 }
 
 #endif /* TEST_DIE_H */

@@ -4,7 +4,7 @@
  * and what only looks like it does not.
  */
 #include "core.h"
-#include "death.h"
+#include "die.h"
 
 #include <pthread.h>
 
@@ -242,11 +242,7 @@ static void small_over_a_border(void)
 	}
 	freelist_alloc(f, 3000);
 	freelist_free(f, b, 4000);
-	struct death death;
-
-	death_run(&death, free_and_merge, a);
-	assert_non_null(strstr(death.words, "over a free block"));
-	assert_true(WIFSIGNALED(death.status));
+	assert_panics(free_and_merge, a, "freelist_free", "over a free block");
 }
 
 static void a_small_size_over_a_free_block_is_seen(void **state)
@@ -370,17 +366,14 @@ static void a_wrong_thread_is_named(void **state)
 static void dies_somehow(void *ptr, size_t size)
 {
 	struct misuse m = {ptr, size, SIZE_MAX};
-	struct death death;
+	char words[512];
 
-	death_run(&death, do_misuse, &m);
-	assert_true(WIFSIGNALED(death.status));
-	assert_non_null(strstr(death.words, "freelist_free: the "));
+	assert_true(WIFSIGNALED(die_run(do_misuse, &m, words, sizeof(words))));
+	assert_non_null(strstr(words, "freelist_free: the "));
 	m.new_size = size + 100;
-	death_run(&death, do_misuse, &m);
-	assert_true(WIFSIGNALED(death.status));
-	assert_non_null(strstr(death.words, "freelist_realloc: the "));
-	assert_ptr_equal(strchr(death.words, '\n') + 1,
-	                 death.words + strlen(death.words));
+	assert_true(WIFSIGNALED(die_run(do_misuse, &m, words, sizeof(words))));
+	assert_non_null(strstr(words, "freelist_realloc: the "));
+	assert_ptr_equal(strchr(words, '\n') + 1, words + strlen(words));
 }
 
 static void wrong_sizes(void)

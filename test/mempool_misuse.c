@@ -5,7 +5,7 @@
  * Case 27 of the field.
  */
 #include "core.h"
-#include "death.h"
+#include "die.h"
 
 #include <small/mempool.h>
 
