@@ -50,6 +50,22 @@ run_programs()
 	done
 }
 
+# The program's own Lua: compiled from the folder SMALL_LUA_SOURCE (Lua's src/;
+# test/pkg/lua_source.sh fetches one), else the static one that Debian has
+# built, copied.
+own_lua()
+{
+	if [ -n "${SMALL_LUA_SOURCE:-}" ]; then
+		cp "$SMALL_LUA_SOURCE"/*.[ch] "$work/mylua"
+		rm -f "$work/mylua/lua.c" "$work/mylua/luac.c"
+		return 0
+	fi
+	cp "$(pkg-config --variable=includedir lua5.4)"/lua5.4/*.h \
+		"$work/mylua"
+	cp "$(pkg-config --variable=libdir lua5.4)/liblua5.4.a" \
+		"$work/mylua/liblua.a"
+}
+
 case $way in
 submodule)
 	ln -s "$root" "$work/small"
@@ -79,10 +95,9 @@ pkgconfig)
 vendored)
 	ln -s "$root" "$work/small"
 	mkdir "$work/mylua"
-	cp "$(pkg-config --variable=includedir lua5.4)"/lua5.4/*.h \
-		"$work/mylua"
-	cp "$(pkg-config --variable=libdir lua5.4)/liblua5.4.a" \
-		"$work/mylua/liblua.a"
+	own_lua
+	# From here on, no Lua of the system can be found.
+	export PKG_CONFIG_LIBDIR=$work/none
 	configure
 	run_programs "$work/build"
 	! ldd "$work/build/app_lua" | grep liblua
