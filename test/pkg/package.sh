@@ -88,6 +88,8 @@ files()
 
 install_packages()
 {
+	local needs
+
 	mkdir -p "$root/src/debs"
 	cp "$work"/*.deb "$root/src/debs"
 	rm -f "$root"/src/debs/*-dbgsym_*
@@ -95,10 +97,9 @@ install_packages()
 	# our files only; what the tests depend on, too.
 	inside sh -c 'cd /src/debs && apt-get install -y -qq \
 		--no-install-recommends ./*.deb' >/dev/null
-	inside sh -c "apt-get install -y -qq --no-install-recommends \
-		$(sed -n 's/^Depends: //p' "$tree/debian/tests/control" |
-			tr -d ',\n' | sed 's/ *small-lua */ /g
-			s/libsmall[a-z0-9.-]*//g')" >/dev/null 2>&1 ||
+	needs=$(sed -n 's/^Depends: //p' "$tree/debian/tests/control" |
+		tr ', ' '\n\n' | grep -vE '^$|^(lib)?small' | sort -u)
+	inside apt-get install -y -qq --no-install-recommends $needs >/dev/null ||
 		skip "the tests' dependencies can not be installed"
 }
 
