@@ -134,14 +134,14 @@ purge_and_compare()
 	diff "$work/files.with" "$work/files.again"
 	inside sh -c "dpkg --purge $names" >/dev/null
 	files | diff "$work/files.purged" -
+	# Which of it is a folder, is told by the first letter.
 	for deb in "$root"/src/debs/*.deb; do
-		dpkg-deb -c "$deb" | awk '$NF !~ /\/$/ { print $6 }'
-	done | sort >"$work/files.ours"
+		dpkg-deb -c "$deb" | awk '{ sub(/\/$/, "", $6); print $6, $1 }'
+	done | sort -u >"$work/content"
+	awk '$2 !~ /^d/ { print $1 }' "$work/content" >"$work/files.ours"
 	diff <(comm -12 "$work/files.ours" "$work/files.purged") /dev/null
-	diff <(comm -23 "$work/files.with" "$work/files.purged" |
-		comm -23 - "$work/files.ours" | while read -r path; do
-		[ -d "$root/$path" ] || echo "$path"
-	done) /dev/null
+	diff <(comm -23 "$work/files.with" "$work/files.purged" | comm -23 - \
+		<(awk '{ print $1 }' "$work/content" | sort -u)) /dev/null
 }
 
 build
