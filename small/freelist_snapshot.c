@@ -148,6 +148,7 @@ static void measure(struct freelist_snapshot *s)
 	memcpy(s->low, s->f, probe);
 	s->copy_ns = (now_ns() - start) * PROBE / probe + 1;
 	start = now_ns();
+	/* cppcheck-suppress selfAssignment */
 	*word = *word;
 	s->fault_ns = now_ns() - start;
 	if (s->fault_ns > FAULT_NS_MAX)
