@@ -66,8 +66,12 @@ int sandbox_pool_create(const struct sandbox_pool_opts *opts,
 	if (pool == NULL)
 		return SANDBOX_MEM_SYSTEM;
 	pool->opts = *opts;
-	pool->box = (struct sandbox **)calloc(opts->count, sizeof(*pool->box));
-	rc = pool->box == NULL ? SANDBOX_MEM_SYSTEM : pool_fill(pool);
+	pool->box = (struct sandbox **)calloc(opts->count, sizeof(void *));
+	if (pool->box == NULL) {
+		free(pool);
+		return SANDBOX_MEM_SYSTEM;
+	}
+	rc = pool_fill(pool);
 	if (rc != SANDBOX_OK) {
 		sandbox_pool_destroy(pool);
 		return rc;
