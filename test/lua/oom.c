@@ -60,9 +60,11 @@ static const char *const full_scripts[] = {
 	"local gc = newproxy and function(f) local p = newproxy(true) "
 	"getmetatable(p).__gc = f end or function(f) "
 	"setmetatable({}, {__gc = f}) end "
-	"for i = 1, 20 do pcall(gc, function() local t = {i, {}} "
+	/* Up to 5.3 a step of the collector raises their errors anywhere. */
+	"collectgarbage('stop') "
+	"for i = 1, 20 do gc(function() local t = {i, {}} "
 	"error('in finalizer ' .. i) end) end "
-	"for i = 1, 25 do pcall(collectgarbage) end",
+	"for i = 1, 25 do pcall(collectgarbage) end collectgarbage('restart')",
 	"local f = assert(io.open('/dev/null')) f:read('*a') f:close() "
 	"local t = os.date('*t', 0) assert(t.year)",
 };
@@ -108,7 +110,9 @@ static bool live(const struct sandbox_opts *opts, const char *script, size_t n,
 	if (box.sb != NULL) {
 		lua_settop(box.L, 0);
 		/* finalizers that are still to come may raise errors */
-		box_expect(&box, "for i = 1, 25 do pcall(collectgarbage) end",
+		box_expect(&box,
+		           "for i = 1, 25 do pcall(collectgarbage) end "
+		           "pcall(collectgarbage, 'restart')",
 		           SANDBOX_OK);
 		box_still_works(&box);
 		box.lost = rc != SANDBOX_OK ? LOST : 0;
