@@ -10,7 +10,6 @@
 #include <small/lua/sandbox_internal.h>
 
 #if SB_OWN_RANDOM
-# include <math.h>
 
 /* Numbers are drawn and dropped so often after seeding: glibc's choice. */
 # define SB_RANDOM_SKIP (10 * SB_RANDOM_WORDS)
@@ -46,6 +45,14 @@ void sb_random_seed(struct sb_random *r, unsigned seed)
 }
 
 # if SB_51
+/* floor() of what an int holds, without a mathematics library to link. */
+static double sb_floor(double x)
+{
+	double whole = (double)(int64_t)x;
+
+	return whole > x ? whole - 1 : whole;
+}
+
 static int sb_random(lua_State *L)
 {
 	int32_t drawn = sb_random_next(&sb_of(L)->random);
@@ -69,8 +76,8 @@ static int sb_random(lua_State *L)
 		return luaL_error(L, "wrong number of arguments");
 	}
 	/* stock computes the width in an int, which wraps */
-	lua_pushnumber(L, floor(r * (int)((unsigned)up - (unsigned)low + 1)) +
-	                          low);
+	lua_pushnumber(
+		L, sb_floor(r * (int)((unsigned)up - (unsigned)low + 1)) + low);
 	return 1;
 }
 
