@@ -155,13 +155,23 @@ static void measure(struct freelist_snapshot *s)
 		s->fault_ns = FAULT_NS_MAX;
 }
 
+/* Other processes may write to the piece, which ours is not told. */
+static bool is_shared(const struct freelist *f)
+{
+	int flags = f->region->cache->arena->flags;
+
+	if ((flags & SLAB_ARENA_FLAG_MARK) == 0)
+		return (flags & MAP_SHARED) != 0;
+	return IS_SLAB_ARENA_FLAG(flags, SLAB_ARENA_SHARED);
+}
+
 static void watch(struct freelist_snapshot *s)
 {
 	size_t page = small_getpagesize();
 	uintptr_t start = small_align_down((uintptr_t)s->f, page);
 	uintptr_t end = small_align((uintptr_t)s->f + s->extent.end, page);
 
-	s->is_large = s->f->region != NULL &&
+	s->is_large = s->f->region != NULL && !is_shared(s->f) &&
 	              extent_size(&s->extent) > FREELIST_SNAPSHOT_COPY &&
 	              dirty_start(&s->dirty, (void *)start, end - start) == 0;
 	if (!s->is_large)

@@ -19,7 +19,8 @@
  * written once counts as written. Pages that have fallen idle are watched
  * again when copying them has cost ten times what watching costs.
  *
- * Threads: those of the freelist. After a fork the child copies everything.
+ * Threads: those of the freelist. After a fork the child copies everything,
+ *          and so does everybody in an arena of shared memory.
  * Cost:    snapshot and rollback are linear in the bytes touched at the time
  *          of the snapshot (rollback: in those written since, see above).
  *          Pages committed after the snapshot are given back by a rollback,

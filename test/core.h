@@ -17,15 +17,21 @@ struct core {
 	struct region region;
 };
 
-static inline void core_create(struct core *core, size_t total,
-                               size_t slab_size)
+static inline void core_create_with(struct core *core, size_t total,
+                                    size_t slab_size, int flags)
 {
 	quota_init(&core->quota, total);
 	assert_int_equal(slab_arena_create(&core->arena, &core->quota, 0,
-	                                   slab_size, SLAB_ARENA_PRIVATE),
+	                                   slab_size, flags),
 	                 0);
 	slab_cache_create(&core->cache, &core->arena);
 	region_create(&core->region, &core->cache);
+}
+
+static inline void core_create(struct core *core, size_t total,
+                               size_t slab_size)
+{
+	core_create_with(core, total, slab_size, SLAB_ARENA_PRIVATE);
 }
 
 /* Fails with the name of a broken invariant, if any. */

@@ -136,6 +136,41 @@ static void a_forked_child_can_roll_back(void **state)
 	close_box(&box);
 }
 
+/* A process of its own, which shares the memory but not the watch. */
+static void write_and_leave(void *arg)
+{
+	struct slot *s = arg;
+
+	memset(s->ptr + s->size / 2, 'x', s->size / 4);
+	_exit(0);
+}
+
+static void what_another_process_writes_is_put_back(void **state)
+{
+	struct freelist_opts opts = {.limit = 4 * MIB};
+	struct slot s = {.size = 2 * MIB, .fill = 1};
+	struct core core;
+	char text[4096];
+	struct freelist *f;
+
+	(void)state;
+	core_create_with(&core, SIZE_MAX, 65536, SLAB_ARENA_SHARED);
+	f = freelist_create(&core.region, &opts);
+	assert_non_null(f);
+	s.ptr = freelist_alloc(f, s.size);
+	assert_non_null(s.ptr);
+	fill(&s);
+	assert_int_equal(freelist_snapshot(f, NULL, 0), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_false(die_of(write_and_leave, &s, text, sizeof(text)));
+		assert_int_equal(s.ptr[s.size / 2], 'x');
+		assert_int_equal(freelist_rollback(f), 0);
+		check_slot(&s);
+	}
+	freelist_destroy(f);
+	core_destroy(&core);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -143,6 +178,7 @@ int main(void)
 		cmocka_unit_test(what_the_kernel_writes_is_put_back),
 		cmocka_unit_test(idle_pages_are_watched_again),
 		cmocka_unit_test(a_forked_child_can_roll_back),
+		cmocka_unit_test(what_another_process_writes_is_put_back),
 	};
 
 	seed = test_seed("freelist_watch");
