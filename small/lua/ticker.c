@@ -4,9 +4,10 @@
  * period. Worst case of a tick: one load a thread, one tgkill an overdue one.
  *
  * Parking: after a second without a begin the ticker puts a mark where the
- * threads have their innermost call, waits one more period - in which the mark
- * is seen everywhere, and a begin that did not see it is seen - and then sleeps
- * until the begin that finds the mark wakes it.
+ * threads have their innermost call, looks on for a while - in which the mark
+ * is seen everywhere, and a begin that did not see it is seen, also of a
+ * thread that lost its processor in between - and then sleeps until the begin
+ * that finds the mark wakes it.
  */
 #include <small/lua/ticker.h>
 
@@ -22,6 +23,9 @@
 /* A second of nothing: shorter than a person waits, long enough that a
  * server's pauses between requests do not make it park. */
 #define TICKER_IDLE_TICKS (1000000000 / TICKER_PERIOD_NS)
+/* A fifth of one with the mark in place: many times what a thread waits for a
+ * processor that others use, too. */
+#define TICKER_MARKED_TICKS (TICKER_IDLE_TICKS / 5)
 /* Enough for the thread's frames with any sanitizer. */
 #define TICKER_STACK ((size_t)256 * 1024)
 
@@ -282,7 +286,7 @@ static void *ticker_main(void *arg)
 		} else if (++idle == TICKER_IDLE_TICKS) {
 			ticker_parked = true;
 			ticker_mark_all();
-		} else if (idle > TICKER_IDLE_TICKS) {
+		} else if (idle > TICKER_IDLE_TICKS + TICKER_MARKED_TICKS) {
 			ticker_park();
 			idle = 0;
 		}

@@ -6,6 +6,8 @@
  */
 #include "box.h"
 
+#include <small/lua/ticker.h>
+
 #include <pthread.h>
 #include <unistd.h>
 
@@ -196,6 +198,56 @@ static void each_way_of_beginning_wakes_the_ticker(void **state)
 	box_close(&a);
 }
 
+/* --- a thread that loses its processor as the ticker goes to sleep --- */
+
+static volatile bool overdue;
+
+static void set_overdue(void *arg)
+{
+	(void)arg;
+	overdue = true;
+}
+
+static void pause_ms(uint64_t ms)
+{
+	uint64_t end = now_ns() + ms * BOX_MS;
+
+	while (now_ns() < end && !overdue)
+		usleep(1000);
+}
+
+/* A begin that looked before the mark came and goes on after it, without a
+ * second look. */
+static bool is_seen_after_the_mark(struct ticker_thread *t,
+                                   struct ticker_call *call)
+{
+	overdue = false;
+	ticker_begin(t, call);
+	ticker_end(t, call);
+	while (ticker_is_top(t, call))
+		usleep(1000);
+	pause_ms(3 * TICKER_PERIOD_NS / BOX_MS);
+	ticker_begin_top(t, call);
+	pause_ms(1000);
+	ticker_end(t, call);
+	return overdue;
+}
+
+/* Again when this thread was really kept waiting. */
+static void a_begin_that_missed_the_mark_is_seen(void **state)
+{
+	struct ticker_thread *t = ticker_start();
+	struct ticker_call call = {.ns = 10 * BOX_MS, .expired = set_overdue};
+	bool seen = false;
+
+	(void)state;
+	assert_non_null(t);
+	for (int i = 0; i < 5 && !seen; i++)
+		seen = is_seen_after_the_mark(t, &call);
+	assert_true(seen);
+	ticker_forget(&call);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +255,7 @@ int main(void)
 		cmocka_unit_test(limits_nest),
 		cmocka_unit_test(a_sandbox_moves_between_threads),
 		cmocka_unit_test(each_way_of_beginning_wakes_the_ticker),
+		cmocka_unit_test(a_begin_that_missed_the_mark_is_seen),
 	};
 
 	return cmocka_run_group_tests_name("deadline", tests, NULL, NULL);
