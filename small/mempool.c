@@ -161,6 +161,8 @@ static struct mslab *slab_add(struct mempool *pool, struct slab *base)
 {
 	struct mslab *slab = (struct mslab *)(void *)base;
 
+	/* From the stock: objects of another pool were where the bits go. */
+	track_undefined(base + 1, base->size - sizeof(*base));
 	slab->key = mslab_key(pool, slab);
 	slab->pool = pool;
 	slab->stride = pool->stride;

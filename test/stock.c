@@ -136,6 +136,19 @@ static void a_pool_makes_what_others_left_its_own(void **state)
 	use_other(&other);
 }
 
+/* Of smaller objects: its bits lie where the others' first ones were. */
+static void a_pool_of_more_bits_does_so_too(void **state)
+{
+	struct mempool other;
+
+	(void)state;
+	fill_stock(512, 4);
+	assert_int_not_equal(stocked(), 0);
+	mempool_create_with_order(&other, &core.cache, 16, pool.slab_order);
+	assert_true(other.offset > pool.offset);
+	use_other(&other);
+}
+
 /* As if one that was never destroyed had stood where this one is. */
 static void a_pool_at_the_same_address_is_another_one(void **state)
 {
@@ -294,6 +307,7 @@ int main(void)
 		TEST(the_stock_is_bounded),
 		TEST(what_is_in_stock_is_free_in_the_statistics),
 		TEST(a_pool_makes_what_others_left_its_own),
+		TEST(a_pool_of_more_bits_does_so_too),
 		TEST(a_pool_at_the_same_address_is_another_one),
 		TEST(a_get_has_what_is_in_stock),
 		TEST(a_trim_merges_the_stock),
