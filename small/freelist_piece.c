@@ -291,7 +291,7 @@ static struct freelist *start(void *base, const struct freelist *plan,
 	f->owner = small_thread_id();
 	lay_out(f, cover);
 	freelist_set_quick(f, true);
-	freelist_shadow_open(f, f->max_limit);
+	freelist_shadow_open(f, f->max_limit - f->head);
 	return f;
 }
 

@@ -21,7 +21,7 @@
 
 #ifndef NDEBUG
 
-/* A new piece of `bytes` at f; of a reset one: all blocks are gone. */
+/* A new piece of `bytes`, from f on; of a reset one: all blocks are gone. */
 void freelist_shadow_open(struct freelist *f, size_t bytes)
 	SMALL_SYM(freelist_shadow_open);
 void freelist_shadow_close(struct freelist *f) SMALL_SYM(freelist_shadow_close);

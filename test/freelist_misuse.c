@@ -452,6 +452,27 @@ static void a_rollback_takes_the_shadow_along_or_shuts_it(void **state)
 	freelist_destroy(f);
 	free(copy);
 }
+
+/* Two buffers side by side, where the first one's piece begins late. */
+static void a_new_piece_leaves_the_next_one_its_shadow(void **state)
+{
+	static char memory[4 * 4096] __attribute__((aligned(16)));
+	struct freelist *before, *third;
+	char *ptr;
+
+	(void)state;
+	f = freelist_create_in(memory + 4096, 4096, NULL);
+	ptr = freelist_alloc(f, 100);
+	before = freelist_create_in(memory + 8, 4096 - 8, NULL);
+	third = freelist_create_in(memory + 8192, 8192, NULL);
+	freelist_alloc(before, 100);
+	freelist_alloc(third, 100);
+	dies(ptr, 101, "the size is not that of the block");
+	freelist_free(f, ptr, 100);
+	freelist_destroy(third);
+	freelist_destroy(before);
+	freelist_destroy(f);
+}
 #endif
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -473,6 +494,7 @@ int main(void)
 		TEST(a_wrong_thread_is_named),
 		TEST(any_wrong_size_is_seen_in_debug),
 		TEST(a_rollback_takes_the_shadow_along_or_shuts_it),
+		TEST(a_new_piece_leaves_the_next_one_its_shadow),
 #endif
 	};
 
