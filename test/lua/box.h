@@ -105,6 +105,28 @@ static inline void box_still_works(struct box *box)
 	lua_settop(box->L, top);
 }
 
+/* What no call can be made of: a code, and the stack as it was. */
+static inline void box_calls_wrongly(struct box *box)
+{
+	static const int bad[][2] = {
+		{-1, 0},       {INT_MIN, 0}, {2, 0},
+		{INT_MAX, 0},  {0, -2},      {0, INT_MIN},
+		{0, 1000000},  {0, INT_MAX}, {INT_MAX, INT_MAX},
+		{-1, INT_MIN},
+	};
+
+	for (size_t i = 0; i < lengthof(bad); i++) {
+		lua_settop(box->L, 0);
+		assert_int_equal(box_load(box, "return 1"), SANDBOX_OK);
+		assert_int_equal(sandbox_push_nil(box->sb), SANDBOX_OK);
+		assert_int_equal(sandbox_call(box->sb, bad[i][0], bad[i][1]),
+		                 SANDBOX_MISUSE);
+		assert_int_equal(lua_gettop(box->L), 2);
+		assert_ptr_equal(sandbox_check(box->sb), NULL);
+	}
+	box_still_works(box);
+}
+
 static inline struct luamem_stats box_mem(const struct box *box)
 {
 	struct sandbox_stats stats;

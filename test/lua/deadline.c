@@ -248,6 +248,16 @@ static void a_begin_that_missed_the_mark_is_seen(void **state)
 	ticker_forget(&call);
 }
 
+static void a_wrong_call_is_misuse_under_a_limit_too(void **state)
+{
+	struct box box;
+
+	(void)state;
+	box_open(&box, timed(1000 * BOX_MS));
+	box_calls_wrongly(&box);
+	box_close(&box);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,6 +266,7 @@ int main(void)
 		cmocka_unit_test(a_sandbox_moves_between_threads),
 		cmocka_unit_test(each_way_of_beginning_wakes_the_ticker),
 		cmocka_unit_test(a_begin_that_missed_the_mark_is_seen),
+		cmocka_unit_test(a_wrong_call_is_misuse_under_a_limit_too),
 	};
 
 	return cmocka_run_group_tests_name("deadline", tests, NULL, NULL);

@@ -282,36 +282,14 @@ static int make_table(lua_State *L)
 	return 1;
 }
 
-/* What no call can be made of: a code, and the stack as it was. */
 static void arguments_that_make_no_sense_are_misuse(void **state)
 {
-	static const int bad[][2] = {
-		{-1, 0},       {INT_MIN, 0}, {2, 0},
-		{INT_MAX, 0},  {0, -2},      {0, INT_MIN},
-		{0, 1000000},  {0, INT_MAX}, {INT_MAX, INT_MAX},
-		{-1, INT_MIN},
-	};
-	uint64_t limits[] = {0, 1000 * BOX_MS};
 	struct box box;
 	int ref;
 
 	(void)state;
 	box_open(&box, (struct sandbox_opts){.limit = BOX_MIB});
-	for (size_t k = 0; k < lengthof(limits); k++) {
-		sandbox_set_timeout(box.sb, limits[k]);
-		for (size_t i = 0; i < lengthof(bad); i++) {
-			lua_settop(box.L, 0);
-			assert_int_equal(box_load(&box, "return 1"),
-			                 SANDBOX_OK);
-			assert_int_equal(sandbox_push_nil(box.sb), SANDBOX_OK);
-			assert_int_equal(
-				sandbox_call(box.sb, bad[i][0], bad[i][1]),
-				SANDBOX_MISUSE);
-			assert_int_equal(lua_gettop(box.L), 2);
-			assert_ptr_equal(sandbox_check(box.sb), NULL);
-		}
-		box_still_works(&box);
-	}
+	box_calls_wrongly(&box);
 	lua_settop(box.L, 0);
 	assert_int_equal(sandbox_load(box.sb, NULL, 1, "=x"), SANDBOX_MISUSE);
 	assert_int_equal(sandbox_load(box.sb, "", 0, NULL), SANDBOX_MISUSE);
