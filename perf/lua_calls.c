@@ -121,23 +121,16 @@ static __attribute__((noinline)) void box_loop(struct perf_arm *arm,
 static struct perf_arm *arm_of[HOST_ARMS];
 static double allocs;
 
-static double median_of(const struct perf_arm *arm)
-{
-	double ns[PERF_ROUNDS_MAX];
-
-	memcpy(ns, arm->ns, sizeof(ns));
-	return perf_spread(ns, arm->rounds).median;
-}
-
 static void report(struct perf_arm *arm)
 {
 	const struct caller *c = arm->self;
 
 	perf_put(" ratio_native=%.3f",
-	         median_of(arm) / median_of(arm_of[HOST_NATIVE]));
+	         perf_arm_median(arm) / perf_arm_median(arm_of[HOST_NATIVE]));
 	if (c->arm >= HOST_SANDBOX)
 		perf_put(" ratio_raw=%.3f",
-		         median_of(arm) / median_of(arm_of[HOST_RAW]));
+		         perf_arm_median(arm) /
+		                 perf_arm_median(arm_of[HOST_RAW]));
 	if (c->arm == HOST_STOCK)
 		allocs = host_growths(c->host.L, arm, c->row->count);
 	perf_put(" allocs_op=%.3g", allocs);

@@ -50,19 +50,12 @@ static __attribute__((noinline)) void case_loop(struct perf_arm *arm,
 static struct perf_arm *native;
 static double allocs;
 
-static double median_of(const struct perf_arm *arm)
-{
-	double ns[PERF_ROUNDS_MAX];
-
-	memcpy(ns, arm->ns, sizeof(ns));
-	return perf_spread(ns, arm->rounds).median;
-}
-
 static void report(struct perf_arm *arm)
 {
 	struct lua_case *c = arm->self;
 
-	perf_put(" ratio_native=%.3f", median_of(arm) / median_of(native));
+	perf_put(" ratio_native=%.3f",
+	         perf_arm_median(arm) / perf_arm_median(native));
 	if (c->arm == HOST_STOCK)
 		allocs = host_growths(c->host.L, arm, c->row->count);
 	perf_put(" allocs_op=%.3g", allocs);

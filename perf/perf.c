@@ -71,6 +71,14 @@ struct perf_spread perf_spread(double *values, size_t count)
 	return s;
 }
 
+double perf_arm_median(const struct perf_arm *arm)
+{
+	double ns[PERF_ROUNDS_MAX];
+
+	memcpy(ns, arm->ns, sizeof(ns));
+	return perf_spread(ns, arm->rounds).median;
+}
+
 /* Moves the values to `to`, in order of 16 of their bits, stable. */
 static void sort_digit(const uint32_t *from, uint32_t *to, size_t count,
                        int shift)

@@ -122,6 +122,8 @@ size_t perf_rss_kib(void);
 
 /* Sorts the values. */
 struct perf_spread perf_spread(double *values, size_t count);
+/* Of the rounds so far; leaves them in their order. */
+double perf_arm_median(const struct perf_arm *arm);
 void perf_sort_u32(uint32_t *values, size_t count);
 /* The value that a part `p` (0..1) of the sorted ones does not exceed. */
 uint32_t perf_percentile(const uint32_t *sorted, size_t count, double p);
